@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
+from rescheduler.config.validate import json_schema
 from rescheduler.strategies import settings_by_name
 
 Schema = dict[str, Any]
@@ -29,13 +30,13 @@ _LEFT_OUT = ("title", "default", "format", "x-minimum")
 def config_schema() -> tuple[Schema, Schema]:
     """The schema of `config`, and the definitions that it refers to."""
     definitions: Schema = {}
-    root = _taken(Fields.model_json_schema(), definitions)
+    root = _taken(json_schema(Fields), definitions)
     settings = {}
     for name, model in sorted(settings_by_name().items()):
         settings[name] = _taken(model.model_json_schema(), definitions)
     definitions["strategies"] = {"type": "object", "properties": settings, "additionalProperties": False}
     definitions["strategyNames"] = {"type": "array", "items": {"enum": sorted(settings)}}
-    for place in (root, definitions["PoolFields"]):
+    for place in (root, definitions["Pool"]):
         for field, named in (("strategies", "strategies"), ("enabledStrategies", "strategyNames")):
             described = place["properties"][field]["description"]
             place["properties"][field] = {"description": described, "$ref": f"#/$defs/{named}"}

@@ -6,7 +6,7 @@ import inspect
 
 from docs.generating.markdown import table
 from rescheduler.config.reference import default_of, reference_markdown
-from rescheduler.config.validate import fields_by_name
+from rescheduler.config.validate import dump_defaults, fields_by_name
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover, settings_by_name
@@ -51,7 +51,7 @@ def _settings(strategy: type[Strategy[StrategySettings]]) -> str:
     model = strategy.settings_type
     if not model.model_fields:
         return "It has no settings of its own.\n"
-    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    defaults = dump_defaults(model)
     rows = [
         (f"`{name}`", default_of(defaults[name]), " ".join((info.description or "").split()))
         for name, info in fields_by_name(model).items()

@@ -188,7 +188,7 @@ class _Runner:
             elapsed=time.monotonic() - self.started,
             now=state.picture(),
             before=state.before,
-            thresholds=state.policy.thresholds,
+            thresholds=state.policy.node_thresholds,
             node_states={node.name: unusual for node in state.nodes() if (unusual := _describe(node))},
             pods=len(pods),
             pending=sum(not pod.node for pod in pods),

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from rescheduler.model.objects import Node, Pod
-from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns, Ints
 from rescheduler.planning.cycle import make_plan
@@ -28,7 +28,7 @@ from rescheduler.strategies import discover
 from tests.support.builders import cluster, deployment, node, pod
 
 THRESHOLD = 80.0
-POLICY = Policy(thresholds=Thresholds(THRESHOLD, THRESHOLD), limits=Limits(total=None))
+POLICY = Policy(cpu_threshold=THRESHOLD, memory_threshold=THRESHOLD, max_reschedule_pods=None)
 GPU = "nvidia.com/gpu"
 
 

@@ -22,7 +22,7 @@ from rescheduler import app
 from rescheduler.decode import structs as wire
 from rescheduler.decode.split import ListHead, split
 from rescheduler.model.plan import Plan
-from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.model.policy import Policy
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.view import View
@@ -30,7 +30,7 @@ from rescheduler.strategies import discover
 
 ROUNDS = 3
 # The setting of the project's goals: 70 % CPU, 80 % memory, no limit on moves.
-POLICY = Policy(thresholds=Thresholds(70.0, 80.0), limits=Limits(total=None))
+POLICY = Policy(cpu_threshold=70.0, memory_threshold=80.0, max_reschedule_pods=None)
 
 
 def decode(path: Path) -> dict[str, float]:

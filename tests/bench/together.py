@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rescheduler import app
 from rescheduler.model.plan import Plan
-from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.model.policy import Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
@@ -53,7 +53,7 @@ def main() -> None:
             write_cluster(out, options.nodes, options.pods, options.seed)
         snapshot = app.read(app.DumpFiles((str(path),)), None, lambda count: None)
     print(f"{len(snapshot.nodes):,} nodes, {len(snapshot.pods):,} pods")
-    policy = Policy(thresholds=THRESHOLDS, limits=Limits(total=options.limit))
+    policy = Policy(cpu_threshold=THRESHOLDS.cpu, memory_threshold=THRESHOLDS.memory, max_reschedule_pods=options.limit)
     for title, each in (("tidy", snapshot), ("disturbed", disturbed(snapshot, options.seed))):
         print(f"{title}:")
         compare(each, policy, options.rounds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.plan import Method, Plan
-from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
@@ -24,7 +24,7 @@ RARE = (14, 20)  # in these clusters even the strategies that seldom have someth
 SEEDS = sorted({*seeds(few=8, many=80), *RARE})
 # What these refuse in one cycle they may allow in the next: such a plan isn't over yet.
 CYCLE_LIMITS = {"WorkloadAtOnce", "DisruptionBudget"}
-POLICY = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
+POLICY = Policy(max_reschedule_pods=None, cpu_threshold=60, memory_threshold=60)
 
 
 def generated(seed: int) -> ClusterSnapshot:

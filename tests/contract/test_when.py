@@ -16,7 +16,6 @@ from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Timing
 from rescheduler.model.time import format_instant
-from rescheduler.model.windows import Schedule, parse_window
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.guards import objections
 from rescheduler.planning.planner import Planner
@@ -49,7 +48,7 @@ def opening_in(seconds: float, now: float) -> Timing:
     opens = datetime.fromtimestamp(now + seconds + 60, UTC)
     closes = datetime.fromtimestamp(now + seconds + 3660, UTC)
     day, end = f"{opens:%a}", f"{closes:%a}"
-    return Timing(Schedule.of((parse_window(f"{day} {opens:%H:%M}-{end} {closes:%H:%M}"),), "UTC"))
+    return Timing((f"{day} {opens:%H:%M}-{end} {closes:%H:%M}",), "UTC")
 
 
 def elsewhere(nodes: list[str], pod: Json) -> str:
@@ -107,7 +106,7 @@ async def test_a_closed_window_holds_moves_by_choice_and_an_open_one_lets_them(w
         told = (await leader.says(near, "no time window is open before")).progress.message
         assert told.endswith("UTC (when.windows)")
         assert leader.now(near).progress.phase is Phase.PENDING
-    hours.timing = replace(hours.timing, schedule=Schedule.of((parse_window("*"),), "UTC"))
+    hours.timing = replace(hours.timing, windows=("*",), time_zone="UTC")
     async with leading(web, Wanted(timing=hours)) as leader:
         assert (await leader.ends(near)).progress.phase is Phase.COMPLETED
 

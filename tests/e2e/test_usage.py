@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.config.schema import PrometheusQueries
 from rescheduler.model.json import Json
-from rescheduler.model.usage import PrometheusQueries
 from tests.support.both_clusters import Space, names
 from tests.support.controller_process import Controller, write_config
 from tests.support.measured_clusters import measured, scraped

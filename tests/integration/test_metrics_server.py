@@ -12,12 +12,12 @@ import pytest
 
 from rescheduler.app.planning import LiveCluster, measured_once, read
 from rescheduler.app.usage import make_usage_poller
+from rescheduler.config.schema import UsageSettings
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import UsageSettings
 from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment

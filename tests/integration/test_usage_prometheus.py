@@ -19,10 +19,10 @@ import pytest
 from aiohttp import web
 
 from rescheduler.app.planning import measured_once
+from rescheduler.config.schema import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.prometheus import Prometheus

@@ -61,7 +61,7 @@ def test_so_it_does_where_what_is_done_is_narrowed_down(seed: int) -> None:
 
 def check(begun: Case) -> None:
     for number, (case, plan) in enumerate(plans(begun)):
-        check_budgets(case.snapshot, plan, case.policy.limits)
+        check_budgets(case.snapshot, plan, case.policy.max_reschedule_pods, case.policy.limits)
         check_responsible(case, plan)
         check_emptied(case, plan)
         check_room(case, plan)
@@ -81,7 +81,7 @@ def test_the_cases_are_worth_checking() -> None:
     moved = {move.strategy for case in cases for move in plan_of(case).moves}
     assert moved == {*discover()}
     assert {case.policy.utilization for case in cases} == {*Utilization}
-    assert Counter(bool(case.policy.pools) for case in cases)[True] > len(cases) / 5
+    assert Counter(bool(case.policy.node_pools) for case in cases)[True] > len(cases) / 5
 
 
 def check_responsible(case: Case, plan: Plan) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.plan import Method, Plan
-from rescheduler.model.policy import Limits, Policy, Thresholds, Timing
+from rescheduler.model.policy import Limits, Policy, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
@@ -43,9 +43,9 @@ def material(seed: int, nodes: int, pods: int) -> ClusterSnapshot:
     size=st.tuples(st.integers(2, 12), st.integers(5, 80)),
     threshold=st.sampled_from([40.0, 60.0, 80.0]),
     names=st.sampled_from([*TOGETHER, *((name,) for name in discover())]),
+    most=st.none() | st.integers(0, 8),
     limits=st.builds(
         Limits,
-        total=st.none() | st.integers(0, 8),
         per_node_in=LIMITS,
         per_node_out=LIMITS,
         per_namespace=LIMITS,
@@ -54,12 +54,16 @@ def material(seed: int, nodes: int, pods: int) -> ClusterSnapshot:
 )
 @settings(max_examples=examples(few=25, many=250))
 def test_no_step_breaks_a_rule_a_budget_or_a_limit(
-    seed: int, size: tuple[int, int], threshold: float, names: tuple[str, ...], limits: Limits
+    seed: int, size: tuple[int, int], threshold: float, names: tuple[str, ...], most: int | None, limits: Limits
 ) -> None:
     snapshot = material(seed, *size)
-    plan = plan_of(snapshot, Policy(limits=limits, thresholds=Thresholds(threshold, threshold)), names)
+    plan = plan_of(
+        snapshot,
+        Policy(max_reschedule_pods=most, limits=limits, cpu_threshold=threshold, memory_threshold=threshold),
+        names,
+    )
     walk(snapshot, plan)
-    check_budgets(snapshot, plan, limits)
+    check_budgets(snapshot, plan, most, limits)
 
 
 @given(seed=st.integers(0, 10**9), most=st.integers(1, 3), begun=st.integers(0, 4))
@@ -69,7 +73,7 @@ def test_no_namespace_gives_more_pods_than_its_hour_has_left_but_to_empty_nodes(
     snapshot = material(seed, nodes=8, pods=60)
     known = replace(snapshot, hourly={pod.namespace: begun for pod in snapshot.pods[::2]})
     policy = Policy(
-        limits=Limits(total=None), thresholds=Thresholds(40, 40), timing=Timing(moves_per_hour_per_namespace=most)
+        max_reschedule_pods=None, cpu_threshold=40, memory_threshold=40, when=Timing(moves_per_hour_per_namespace=most)
     )
     plan = plan_of(known, policy, TOGETHER[seed % 2])
     walk(known, plan)
@@ -81,9 +85,11 @@ def test_no_namespace_gives_more_pods_than_its_hour_has_left_but_to_empty_nodes(
 @pytest.mark.parametrize("seed", seeds(few=2, many=8))
 def test_a_larger_cluster_is_planned_without_a_wrong_step(seed: int) -> None:
     snapshot = material(seed, nodes=30, pods=250)
-    plan = plan_of(snapshot, Policy(limits=Limits(total=None), thresholds=Thresholds(50, 50)), TOGETHER[seed % 2])
+    plan = plan_of(
+        snapshot, Policy(max_reschedule_pods=None, cpu_threshold=50, memory_threshold=50), TOGETHER[seed % 2]
+    )
     walk(snapshot, plan)
-    check_budgets(snapshot, plan, Limits(total=None))
+    check_budgets(snapshot, plan, None, Limits())
     moved = {(move.namespace, move.pod) for move in plan.moves}
     rejected = {(rejection.namespace, rejection.pod) for rejection in plan.rejections}
     assert not moved & rejected
@@ -96,7 +102,7 @@ def test_a_larger_cluster_is_planned_without_a_wrong_step(seed: int) -> None:
 
 def test_the_material_makes_plans_worth_checking() -> None:
     """Were the generated clusters without moves of every method and strategy, the tests above would prove nothing."""
-    policy = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
+    policy = Policy(max_reschedule_pods=None, cpu_threshold=60, memory_threshold=60)
     clusters = [material(seed, 10, 15 if seed % 2 else 70) for seed in (1, 4, 7, 14, 20)]
     plans = [plan_of(snapshot, policy, (name,)) for snapshot in clusters for name in discover()]
     moves = [move for plan in plans for move in plan.moves]

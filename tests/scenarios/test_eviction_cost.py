@@ -23,7 +23,7 @@ from rescheduler.model import labels
 from rescheduler.model.labels import MOST
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
-from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.explain import explanation_document
@@ -235,7 +235,7 @@ def test_nobody_sheds_a_dear_pod_where_all_cheaper_ones_would_have_done(
 
 @pytest.mark.parametrize("name", discover())
 def test_every_strategy_settles_whatever_pods_cost(name: str) -> None:
-    policy = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
+    policy = Policy(max_reschedule_pods=None, cpu_threshold=60, memory_threshold=60)
     for seed in seeds(few=2, many=8):
         chance, crowded = Random(seed), seed % 2 == 0
         plain = random_cluster(seed, nodes=10, pods=70 if crowded else 15)

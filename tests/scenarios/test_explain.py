@@ -12,8 +12,7 @@ from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Thresholds, Utilization
-from rescheduler.model.selector import parse_selector
+from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.explain import Explanation, PodOutcome, explanation_document
@@ -56,8 +55,8 @@ def refusals(found: Explanation) -> dict[str, tuple[str, ...]]:
 
 
 def test_the_pool_of_its_node_and_what_was_measured_of_it_are_named() -> None:
-    pools = (Pool("gpu", parse_selector("pool=gpu")),)
-    policy = replace(HEAT, pools=pools, utilization=Utilization.USAGE, thresholds=Thresholds(others=(("pods", 50.0),)))
+    pools = (Pool("gpu", "pool=gpu"),)
+    policy = replace(HEAT, pools=pools, utilization=Utilization.USAGE, thresholds={"pods": 50.0})
     snapshot = replace(
         cluster(node("a", labels={"pool": "gpu"}), node("b"), pod("p", on="a", cpu=1), pod("q", on="b", cpu=1)),
         measured=MeasuredUsage(pods={("default", "p"): (("cpu", 250), ("memory", 2**20))}),
@@ -108,7 +107,7 @@ def test_every_objection_is_listed_and_not_only_the_first() -> None:
 def test_limits_and_disruption_budgets_are_objections_too() -> None:
     rows = statefulset("db", on=["a", "a"], cpu="1900m")
     found = explained(
-        cluster(node("a"), node("b"), rows, pdb("db", allowed=0)), "db-0", replace(HEAT, limits=Limits(total=0))
+        cluster(node("a"), node("b"), rows, pdb("db", allowed=0)), "db-0", replace(HEAT, max_reschedule_pods=0)
     )
     assert [guard for guard, _ in found.objections] == ["MaxReschedulePods", "DisruptionBudget"]
 
@@ -148,7 +147,7 @@ def test_a_pod_on_a_node_that_others_cool_down_is_told_so() -> None:
 def test_a_pod_that_was_not_reached_because_of_the_limit_is_told_so() -> None:
     pods = [pod(f"p-{n}", on="a", cpu="1") for n in range(4)]
     snapshot = cluster(node("a"), node("b"), node("c"), *pods)
-    policy = replace(HEAT, limits=Limits(total=1), thresholds=replace(HEAT.thresholds, cpu=30.0))
+    policy = replace(HEAT, max_reschedule_pods=1, cpu_threshold=30.0)
     moved = {move.pod for move in app.plan(snapshot, policy).moves}
     left = explained(snapshot, min({f"p-{n}" for n in range(4)} - moved), policy)
     assert ("MaxReschedulePods", MAX_REACHED) in left.objections

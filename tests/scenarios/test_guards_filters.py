@@ -42,26 +42,31 @@ FILTERED = [
     (
         "NamespaceFilter",
         on_stage(pod("p", on="a")),
-        Filters(namespaces=frozenset({"shop"})),
+        Filters(namespaces=("shop",)),
         "default is not in filters",
     ),
     (
         "NamespaceFilter",
         on_stage(pod("p", on="a"), namespace("default", {"team": "web"})),
-        Filters(namespace_labels=parse_selector("team=shop")),
+        Filters(namespace_selector="team=shop"),
         "namespaceSelector team=shop does not select",
     ),
     (
         "NamespaceFilter",
         on_stage(pod("p", on="a")),
-        Filters(namespace_labels=parse_selector("team=shop")),
+        Filters(namespace_selector="team=shop"),
         "the labels of namespace default, which filters.namespaceSelector goes by, are not known",
     ),
-    ("NodeFilter", on_stage(pod("p", on="a")), Filters(nodes=GPU), "nodeSelector pool=gpu does not select its node"),
+    (
+        "NodeFilter",
+        on_stage(pod("p", on="a")),
+        Filters(node_selector="pool=gpu"),
+        "nodeSelector pool=gpu does not select its node",
+    ),
     (
         "PodFilter",
         on_stage(pod("p", on="a")),
-        Filters(pods=parse_selector("tier=web")),
+        Filters(pod_selector="tier=web"),
         "podSelector tier=web does not",
     ),
     (
@@ -100,26 +105,26 @@ FILTERED = [
     (
         "PersistentVolumes",
         on_stage(of_class("fast")),
-        Filters(persistent_volumes=False, storage_classes=frozenset({"fast"})),
+        Filters(persistent_volumes=False, protected_storage_classes=("fast",)),
         "claim data is of storage class fast",
     ),
     (
         "PersistentVolumes",
         on_stage(of_class("")),
-        Filters(persistent_volumes=False, storage_classes=frozenset({"fast"})),
+        Filters(persistent_volumes=False, protected_storage_classes=("fast",)),
         "which storage class claim data has is not known",
     ),
 ]
 
 LET = [
-    ("a namespace that is named", on_stage(pod("p", on="a")), Filters(namespaces=frozenset({"default"}))),
+    ("a namespace that is named", on_stage(pod("p", on="a")), Filters(namespaces=("default",))),
     (
         "a namespace with the labels",
         on_stage(pod("p", on="a"), namespace("default", {"team": "shop"})),
-        Filters(namespace_labels=parse_selector("team=shop")),
+        Filters(namespace_selector="team=shop"),
     ),
-    ("a node with the labels", on_stage(pod("p", on="a")), Filters(nodes=parse_selector("pool=cpu"))),
-    ("a pod with the labels", on_stage(pod("p", on="a", labels={"tier": "web"})), Filters(pods=parse_selector("tier"))),
+    ("a node with the labels", on_stage(pod("p", on="a")), Filters(node_selector="pool=cpu")),
+    ("a pod with the labels", on_stage(pod("p", on="a", labels={"tier": "web"})), Filters(pod_selector="tier")),
     ("a lower priority", on_stage(pod("p", on="a", priority=99)), Filters(priority_threshold=100)),
     (
         "a priority below the class",
@@ -139,7 +144,7 @@ LET = [
     (
         "a claim of another class",
         on_stage(of_class("slow")),
-        Filters(persistent_volumes=False, storage_classes=frozenset({"fast"})),
+        Filters(persistent_volumes=False, protected_storage_classes=("fast",)),
     ),
 ]
 

@@ -25,7 +25,7 @@ from tests.support.planning import PolicyOptions, policy_of
 STAGE = [node("a"), node("b")]
 EMPTIED = [node("a", maintenance=True), node("b")]
 WEB = deployment("web", on=["a", "b"])
-MANDATORY: PolicyOptions = {"filters": Filters(no_eviction=NoEviction.MANDATORY)}
+MANDATORY: PolicyOptions = {"filters": Filters(no_eviction_policy=NoEviction.MANDATORY)}
 ROLLING = "is being rolled out or scaled"
 NEVER = "2147483647"
 
@@ -65,7 +65,7 @@ NOT_AT_REST: list[tuple[str, list[Row], PolicyOptions, str]] = [
     ("Scaling", [*WEB, scaler(desired=1)], {}, "from 2 to 1"),
     ("Scaling", [*WEB, scaler(scaled=NOW - 119)], {}, "less than when.restAfterScaling (120s) ago"),
     ("Scaling", [*WEB, scaler(scaled=NOW - 119, active=False)], {}, "has scaled its workload less than"),
-    ("Scaling", [*WEB, scaler(scaled=NOW - 500)], {"timing": Timing(rest_after_scaling=600)}, "(600s) ago"),
+    ("Scaling", [*WEB, scaler(scaled=NOW - 500)], {"when": Timing(rest_after_scaling=600)}, "(600s) ago"),
     ("Scaling", [*replicaset("rs", on=["a", "b"]), scaler("rs", "ReplicaSet", desired=4)], {}, "from 2 to 4"),
     ("Scaling", [*statefulset("db", on=["a", "b"]), scaler("db", "StatefulSet", desired=4)], {}, "from 2 to 4"),
     ("SafeToEvict", [marked(labels.SAFE_TO_EVICT, "false")], {}, f"annotation {labels.SAFE_TO_EVICT} is false"),

@@ -11,9 +11,8 @@ from rescheduler import app
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
-from rescheduler.model.policy import POD_GROUP, Policy, Thresholds, Timing
+from rescheduler.model.policy import POD_GROUP, Policy, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.windows import Schedule, parse_window
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.revalidate import MoveRequest, Revalidator
 from tests.support.builders import NOW, cluster, node, pod
@@ -27,8 +26,8 @@ DRAINED = cluster(node("a", maintenance=True), node("b"), pod("p", "a"))
 
 
 def policy(*windows: str) -> Policy:
-    timing = Timing(Schedule.of(tuple(map(parse_window, windows)), "Asia/Shanghai"))
-    return Policy(enabled_strategies=(OPTIMIZATION, MAINTENANCE), timing=timing)
+    timing = Timing(tuple(windows), "Asia/Shanghai")
+    return Policy(enabled_strategies=(OPTIMIZATION, MAINTENANCE), when=timing)
 
 
 def told(snapshot: ClusterSnapshot, wanted: Policy) -> list[str]:
@@ -71,7 +70,7 @@ class TestOneNamespacesHour:
         nodes = (node("a", cpu=10, maintenance=emptied), self.NODES[1])
         timing = Timing(moves_per_hour_per_namespace=most)
         snapshot = with_inflight_moves(cluster(nodes, self.ROWS), begun, 0.0)
-        wanted = Policy(enabled_strategies=(OPTIMIZATION, MAINTENANCE), timing=timing, thresholds=Thresholds(cpu=50.0))
+        wanted = Policy(enabled_strategies=(OPTIMIZATION, MAINTENANCE), when=timing, cpu_threshold=50.0)
         return app.plan(snapshot, wanted)
 
     @staticmethod
@@ -104,13 +103,13 @@ class TestOneNamespacesHour:
         assert len(plan.moves) == 4
 
     def test_explaining_a_pod_names_it_among_what_objects(self) -> None:
-        wanted = replace(policy(), timing=Timing(moves_per_hour_per_namespace=1))
+        wanted = replace(policy(), when=Timing(moves_per_hour_per_namespace=1))
         found, _ = app.explanation(replace(HOT, hourly={"default": 1}), wanted, ("default", "p0"))
         assert "MovesPerHourPerNamespace" in dict(found.objections)
 
     def test_what_is_ordered_is_judged_without_it(self) -> None:
         """Whether it may begin, its hour says; what a person has ordered waits for none."""
-        wanted = replace(policy(), timing=Timing(moves_per_hour_per_namespace=1))
+        wanted = replace(policy(), when=Timing(moves_per_hour_per_namespace=1))
         for by_hand in (True, False):
             rulings = Revalidator(replace(HOT, hourly={"default": 5}), wanted)
             assert rulings.check(MoveRequest("default", "p0", by_hand=by_hand)).method is not None
@@ -121,16 +120,16 @@ def test_pods_that_go_together_or_not_at_all_stay_if_their_namespace_has_no_hour
     gang = [pod(f"g{n}", on=at, cpu=2, labels={POD_GROUP: "gang"}) for n, at in enumerate("ab")]
     full = pod("full", on="a", cpu="1900m", namespace="shop", labels=DISABLED)
     snapshot = cluster(node("a"), node("b"), node("c", cpu=8), gang, full)
-    plan = planned(snapshot, OPTIMIZATION, timing=Timing(moves_per_hour_per_namespace=1))
+    plan = planned(snapshot, OPTIMIZATION, when=Timing(moves_per_hour_per_namespace=1))
     assert plan.moves == ()
     told = rejection_of(plan, "g0")
     assert told.guard == "MovesPerHourPerNamespace"
     asked = "2 of them are in default, and when.movesPerHourPerNamespace is 1"
     assert told.reason == f"2 pods move together or not at all, and {asked}"
-    assert len(planned(snapshot, OPTIMIZATION, timing=Timing(moves_per_hour_per_namespace=2)).moves) == 2
+    assert len(planned(snapshot, OPTIMIZATION, when=Timing(moves_per_hour_per_namespace=2)).moves) == 2
     emptied = cluster(node("a", maintenance=True), node("b"), node("c", cpu=8), gang)
     known = replace(emptied, hourly={"default": 9})
-    assert len(planned(known, MAINTENANCE, timing=Timing(moves_per_hour_per_namespace=1)).moves) == 2
+    assert len(planned(known, MAINTENANCE, when=Timing(moves_per_hour_per_namespace=1)).moves) == 2
 
 
 def test_explaining_a_pod_says_it_too() -> None:

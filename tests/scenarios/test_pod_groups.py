@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import POD_GROUP, Limits, Policy, Thresholds, Timing
+from rescheduler.model.policy import POD_GROUP, Limits, Policy, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import PodMove, Proposal
 from rescheduler.planning.cycle import make_plan
@@ -28,7 +28,7 @@ from tests.support.sample_settings import samples
 
 A, B, C = node("a", maintenance=True), node("b"), node("c")
 GANG = {POD_GROUP: "gang"}
-POLICY = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
+POLICY = Policy(max_reschedule_pods=None, cpu_threshold=60, memory_threshold=60)
 SEEDS = seeds(few=4, many=25)
 
 
@@ -118,16 +118,16 @@ def test_the_limit_of_a_cycle_must_have_room_for_the_whole_group() -> None:
 def test_a_group_of_more_than_may_go_within_an_hour_stays_and_stands_in_nobodys_way() -> None:
     nodes = [node("a"), node("b"), node("c", cpu=8)]
     snapshot = cluster(nodes, gang("a", "b", cpu=2), deployment("full", on=["a"], cpu="1500m"))
-    plan = planned(snapshot, OPTIMIZATION, timing=Timing(moves_per_hour=1))
+    plan = planned(snapshot, OPTIMIZATION, when=Timing(moves_per_hour=1))
     assert [name.split("-")[0] for name in moves_of(plan)] == ["full"]
-    drained = planned(cluster(A, B, C, gang("a", "b")), MAINTENANCE, timing=Timing(moves_per_hour=1))
+    drained = planned(cluster(A, B, C, gang("a", "b")), MAINTENANCE, when=Timing(moves_per_hour=1))
     assert set(moves_of(drained)) == {"g0", "g1"}  # somebody has asked for it: it does not count for the hour
 
 
 def test_a_limit_of_the_hour_that_keeps_a_group_is_named() -> None:
     nodes = [node("a"), node("b"), node("c", cpu=8)]
     snapshot = cluster(nodes, gang("a", "b", cpu=2), deployment("full", on=["a"], cpu="1500m", priority=9))
-    told = rejection_of(planned(snapshot, OPTIMIZATION, timing=Timing(moves_per_hour=1)), "g0")
+    told = rejection_of(planned(snapshot, OPTIMIZATION, when=Timing(moves_per_hour=1)), "g0")
     assert told.guard == "MovesPerHour"
     assert told.reason == "2 pods move together or not at all, and when.movesPerHour is 1"
 
@@ -199,8 +199,8 @@ def fingerprint(planner: Planner) -> list[object]:
 @given(st.integers(0, 10_000), st.data())
 def test_a_group_that_is_refused_leaves_no_trace(seed: int, data: st.DataObject) -> None:
     snapshot = grouped(seed)
-    limits = Limits(total=6, per_node_in=2, per_node_out=3, per_namespace=5, per_workload=3)
-    planner = Planner(snapshot, replace(POLICY, limits=limits))
+    limits = Limits(per_node_in=2, per_node_out=3, per_namespace=5, per_workload=3)
+    planner = Planner(snapshot, replace(POLICY, max_reschedule_pods=6, limits=limits))
     standing = np.flatnonzero(planner.whatif.at >= 0).tolist()
     for _ in range(3):
         wanted = data.draw(st.lists(st.sampled_from(standing), min_size=1, max_size=3, unique=True))

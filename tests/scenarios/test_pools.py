@@ -128,7 +128,10 @@ pools:
 """
         found = policy(config)
         top = found.strategy_settings["LoadBalancing"]["imbalance_threshold"]
-        assert [top, *(each.strategy_settings["LoadBalancing"]["imbalance_threshold"] for each in found.pools)] == [
+        assert [
+            top,
+            *(each.strategy_settings["LoadBalancing"]["imbalance_threshold"] for each in found.node_pools),
+        ] == [
             60,
             20,
             30,
@@ -144,7 +147,7 @@ pools:
   - {name: web, nodeSelector: pool=web, imbalanceThreshold: 20}
   - {name: batch, nodeSelector: pool=batch}
 """
-        found = policy(config).pools
+        found = policy(config).node_pools
         assert [each.strategy_settings["LoadBalancing"]["imbalance_threshold"] for each in found] == [20, 60]
 
 

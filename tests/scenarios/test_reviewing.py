@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.model.policy import Limits, Policy
+from rescheduler.model.policy import Policy
 from rescheduler.planning.cycle import make_plan
 from rescheduler.runtime.approval_revalidator import refusals
 from rescheduler.runtime.planning_loop import migration_of
@@ -12,7 +12,7 @@ from rescheduler.strategies import discover
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster
 
-POLICY = Policy(limits=Limits(total=10), min_pod_age=0.0, cool_down=0.0)
+POLICY = Policy(max_reschedule_pods=10, min_pod_age=0.0, cool_down=0.0)
 
 
 @pytest.mark.parametrize("seed", seeds(few=5, many=40))

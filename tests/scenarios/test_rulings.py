@@ -104,7 +104,9 @@ def test_a_pod_that_a_migration_moves_waits_for_it_even_where_it_is_going() -> N
 
 def test_the_plans_limits_and_rests_are_not_asked_again() -> None:
     moved = {labels.MIGRATION_TIME: format_instant(NOW)}
-    policy = replace(Policy(), limits=Limits(total=0, per_workload=0), min_pod_age=3600.0, cool_down=3600.0)
+    policy = replace(
+        Policy(), max_reschedule_pods=0, limits=Limits(per_workload=0), min_pod_age=3600.0, cool_down=3600.0
+    )
     rows = deployment("web", on=["a", "a"], age=1.0, pod_annotations=moved)
     assert rulings(rows, policy=policy).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 

@@ -17,7 +17,7 @@ from rescheduler.planning.planner import Planner
 from rescheduler.planning.thresholds import HotStreaks
 from tests.support.builders import Row, cluster, node, pod
 from tests.support.generated import random_cluster
-from tests.support.planning import carried_out, moves_of
+from tests.support.planning import carried_out, moves_of, threshold_fields
 from tests.support.policies import planned_by, policy
 
 OPTIMIZATION = "enabledStrategies: [ResourceOptimization]\n"
@@ -102,7 +102,10 @@ class TestOtherResources:
             ("thresholds: {memory: 50}", "give memoryThreshold instead"),
             ('thresholds: {"foo bar": 50}', 'thresholds: "foo bar" is not the name of a resource, such as pods or'),
             ('thresholds: {"": 50}', "thresholds: a resource has no name"),
-            ('pools: [{name: p, nodeSelector: p=1, thresholds: {"a b": 5}}]', 'pools: "a b" is not the name of a'),
+            (
+                'pools: [{name: p, nodeSelector: p=1, thresholds: {"a b": 5}}]',
+                'pools[0].thresholds: "a b" is not the name of a',
+            ),
             ('thresholds: {"/gpu": 50}', 'thresholds: "/gpu" is not the name of a resource'),
             ('thresholds: {"a..b/c": 50}', 'thresholds: "a..b/c" is not the name of a resource'),
             ('thresholds: {"a/b/c": 50}', 'thresholds: "a/b/c" is not the name of a resource'),
@@ -157,7 +160,7 @@ class TestDeviation:
     @given(st.integers(0, 60), st.floats(1, 60))
     def test_limits_never_exceed_what_a_node_has(self, seed: int, deviation: float) -> None:
         wanted = Thresholds(deviation, deviation, (("pods", deviation),), ThresholdMode.DEVIATION)
-        planner = Planner(random_cluster(seed, 6, 30), Policy(thresholds=wanted))
+        planner = Planner(random_cluster(seed, 6, 30), Policy(**threshold_fields(wanted)))
         assert (planner.levels.limit <= planner.load.capacity).all()
         assert np.isfinite(planner.levels.percent).all()
 

@@ -13,13 +13,12 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from rescheduler.decode.dump import DumpReader
 from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.model.plan import Plan, Rejection
 from rescheduler.model.policy import Allowances, Filters, Limits, MigrationMethod, Policy, Thresholds, Timing
-from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
@@ -47,9 +46,19 @@ class PolicyOptions(TypedDict, total=False):
     cool_down: float
     method: str
     filters: Filters
-    timing: Timing
+    when: Timing
     settings: Mapping[str, Mapping[str, object]]
     """Of strategies, by their names, as a file has them."""
+
+
+def threshold_fields(wanted: Thresholds) -> dict[str, Any]:
+    """Thresholds as fields of a policy or of a pool."""
+    return {
+        "cpu_threshold": wanted.cpu,
+        "memory_threshold": wanted.memory,
+        "thresholds": dict(wanted.others),
+        "threshold_mode": wanted.mode,
+    }
 
 
 def planned(snapshot: ClusterSnapshot, *strategies: str, **options: Unpack[PolicyOptions]) -> Plan:
@@ -68,28 +77,28 @@ def policy_of(options: PolicyOptions) -> Policy:
     """The policy that these options mean."""
     default = Policy()
     allowed = frozenset(options.get("allow", ()))
-    excluded = options.get("excluded_pods")
     return Policy(
         strategy_settings={
             BALANCING: {"imbalanceThreshold": options.get("imbalance", 20.0)},
             **{name: dict(found) for name, found in options.get("settings", {}).items()},
         },
-        thresholds=Thresholds(options.get("cpu", 80.0), options.get("memory", 80.0)),
+        cpu_threshold=options.get("cpu", 80.0),
+        memory_threshold=options.get("memory", 80.0),
+        max_reschedule_pods=options.get("max_moves"),
         limits=Limits(
-            total=options.get("max_moves"),
             per_node_in=options.get("per_node_in"),
             per_node_out=options.get("per_node_out"),
             per_namespace=options.get("per_namespace"),
             per_workload=options.get("per_workload"),
         ),
         allow=Allowances(**dict.fromkeys(allowed, True)),
-        excluded_namespaces=frozenset(options.get("excluded_namespaces", default.excluded_namespaces)),
-        excluded_pods=None if excluded is None else parse_selector(excluded),
+        excluded_namespaces=tuple(options.get("excluded_namespaces", default.excluded_namespaces)),
+        excluded_pod_selector=options.get("excluded_pods", ""),
         min_pod_age=options.get("min_pod_age", default.min_pod_age),
         cool_down=options.get("cool_down", default.cool_down),
         migration_method=MigrationMethod(options.get("method", "auto")),
         filters=options.get("filters", default.filters),
-        timing=options.get("timing", default.timing),
+        when=options.get("when", default.when),
     )
 
 

@@ -19,11 +19,11 @@ from rescheduler.model.policy import (
     Thresholds,
     Utilization,
 )
-from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import MeasuredUsage
 from rescheduler.strategies import discover
 from tests.support.generated import random_cluster, with_waiting_pods
+from tests.support.planning import threshold_fields
 from tests.support.sample_settings import MANY, SampleSettings
 from tests.support.sample_settings import SETTINGS as FEW
 
@@ -48,19 +48,22 @@ def rolled(seed: int, given: SampleSettings | None = None) -> Case:
         snapshot = with_waiting_pods(snapshot, seed)
     names, settings = _names(roll), MANY if roll.random() < 0.6 else FEW
     settings = given or settings
-    thresholds, limits, utilization = _thresholds(roll), _limits(roll), Utilization.REQUESTS
+    thresholds, utilization = _thresholds(roll), Utilization.REQUESTS
+    most, limits = _limits(roll)
     if roll.random() < 0.3:
         utilization = roll.choice([Utilization.USAGE, Utilization.MAX])
         snapshot = replace(snapshot, measured=_measured(roll, snapshot))
     pools: tuple[Pool, ...] = ()
     if roll.random() < 0.3:
-        nodes = parse_selector(roll.choice(["disk=ssd", "topology.kubernetes.io/zone=z1", "zone=z1", "!disk"]))
+        nodes = roll.choice(["disk=ssd", "topology.kubernetes.io/zone=z1", "zone=z1", "!disk"])
         lower = replace(thresholds, cpu=max(thresholds.cpu - 10, 1))
-        pools = (Pool("one", nodes, lower, enabled_strategies=_names(roll), strategy_settings=settings),)
+        pools = (Pool("one", nodes, enabled_strategies=_names(roll), **threshold_fields(lower)),)
     policy = Policy(
         enabled_strategies=names,
         strategy_settings=settings,
-        thresholds=thresholds,
+        pool_settings={"one": settings},
+        **threshold_fields(thresholds),
+        max_reschedule_pods=most,
         limits=limits,
         allow=Allowances(jobs=True, local_storage=True, single_replica=True),
         min_pod_age=0.0,
@@ -91,9 +94,9 @@ def _thresholds(roll: random.Random) -> Thresholds:
     return Thresholds(level, level, tuple(others.items()), mode)
 
 
-def _limits(roll: random.Random) -> Limits:
-    return Limits(
-        total=roll.choice([None, None, 10, 3]),
+def _limits(roll: random.Random) -> tuple[int | None, Limits]:
+    most = roll.choice([None, None, 10, 3])
+    return most, Limits(
         per_node_in=roll.choice([None, None, None, 2]),
         per_node_out=roll.choice([None, None, None, 2]),
         per_workload=roll.choice([None, None, None, 1]),

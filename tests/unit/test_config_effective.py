@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from rescheduler.config.document import dump_document
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load_defaults, override
 from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE, SCHEDULER_EXAMPLE, reference_markdown
 from rescheduler.config.schema import Fields
-from rescheduler.config.validate import fields_by_name, item_model, nested_model
+from rescheduler.config.validate import Model, fields_by_name, item_model, nested_model
 from rescheduler.model.time import format_duration
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import settings_by_name
@@ -125,7 +124,7 @@ def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
         },
     )
     policy = config.policy()
-    assert (policy.thresholds.cpu, policy.thresholds.memory) == (70, 50)
+    assert (policy.node_thresholds.cpu, policy.node_thresholds.memory) == (70, 50)
     assert policy.strategy_settings["ResourceOptimization"]["cpu_threshold"] == 70
     assert policy.enabled_strategies == ("NodeMaintenance",)
     assert policy.limits.per_node_in == 3
@@ -141,7 +140,7 @@ def test_a_strategys_own_setting_in_the_file_stays_under_a_flag_for_the_field() 
     config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}"))
     policy = override(config, {"cpuThreshold": 70.0}).policy()
     assert policy.strategy_settings["ResourceOptimization"]["cpu_threshold"] == 60
-    assert policy.thresholds.cpu == 70
+    assert policy.node_thresholds.cpu == 70
 
 
 def test_no_flags_change_nothing() -> None:
@@ -178,7 +177,7 @@ def test_the_defaults_need_the_strategies_that_they_enable() -> None:
         load_defaults({})
 
 
-def _sections_of(model: type[BaseModel]) -> list[type[BaseModel]]:
+def _sections_of(model: Model) -> list[Model]:
     fields = fields_by_name(model).values()
     own = [section for info in fields if (section := nested_model(info) or item_model(info))]
     return own + [deeper for section in own for deeper in _sections_of(section)]
@@ -186,7 +185,7 @@ def _sections_of(model: type[BaseModel]) -> list[type[BaseModel]]:
 
 def test_every_field_is_in_the_reference_with_a_description() -> None:
     text = reference_markdown(KNOWN)
-    models: list[type[BaseModel]] = [Fields, *KNOWN.values(), *_sections_of(Fields)]
+    models: list[Model] = [Fields, *KNOWN.values(), *_sections_of(Fields)]
     for model in models:
         for name, info in fields_by_name(model).items():
             assert info.description

@@ -243,12 +243,13 @@ def test_control_characters_of_a_file_never_reach_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("body", "limits"),
     [
-        ("maxReschedulePods: unlimited", Limits(total=None)),
-        ("limits: {perNodeIn: 1, perNodeOut: 2, perNamespace: 3, perWorkload: unlimited}", Limits(10, 1, 2, 3, None)),
+        ("maxReschedulePods: unlimited", (None, Limits())),
+        ("limits: {perNodeIn: 1, perNodeOut: 2, perNamespace: 3, perWorkload: unlimited}", (10, Limits(1, 2, 3))),
     ],
 )
-def test_limits_reach_the_policy(body: str, limits: Limits) -> None:
-    assert loaded(native(body)).policy().limits == limits
+def test_limits_reach_the_policy(body: str, limits: tuple[int | None, Limits]) -> None:
+    policy = loaded(native(body)).policy()
+    assert (policy.max_reschedule_pods, policy.limits) == limits
 
 
 def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
@@ -260,8 +261,8 @@ def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
         )
     ).policy()
     assert policy.enabled_strategies == ()
-    assert (policy.thresholds.cpu, policy.thresholds.memory) == (70, 60.5)
-    assert policy.excluded_namespaces == {"a", "b"}
+    assert (policy.node_thresholds.cpu, policy.node_thresholds.memory) == (70, 60.5)
+    assert policy.excluded_namespaces == ("a", "b")
     assert str(policy.excluded_pods) == "app=db"
     assert (policy.min_pod_age, policy.cool_down) == (0, 5400)
     assert (policy.allow.jobs, policy.allow.local_storage, policy.allow.single_replica) == (True, False, True)
@@ -367,7 +368,7 @@ def test_a_strategys_own_setting_overrides_the_top_level() -> None:
     config = loaded(native("cpuThreshold: 70\nstrategies: {ResourceOptimization: {cpuThreshold: 60, order: [a, b]}}"))
     expected = {"cpu_threshold": 60, "memory_threshold": 80, "order": ("a", "b")}
     assert _settings(config, "ResourceOptimization") == expected
-    assert config.policy().thresholds.cpu == 70
+    assert config.policy().node_thresholds.cpu == 70
 
 
 class Narrow(StrategySettings):

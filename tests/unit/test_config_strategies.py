@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import BaseModel
 
 from rescheduler.config.loader import load, override
 from rescheduler.config.schema import Fields
-from rescheduler.config.validate import fields_by_name, nested_model
+from rescheduler.config.validate import Model, fields_by_name, nested_model
 from rescheduler.convert.reference import FIELDS, STRATEGIES
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import errors_of, native
@@ -103,13 +102,13 @@ def test_what_is_wrong_at_the_top_is_not_told_again_of_pools_that_do_not_say_it(
 def test_a_flag_that_names_strategies_leaves_pools_alone_in_which_none_run() -> None:
     pools = "pools: [{name: a, nodeSelector: p=a, enabledStrategies: []}, {name: b, nodeSelector: p=b}]"
     config = override(load(native(pools), "c.yaml", KNOWN), {"enabledStrategies": ("NodeTaints",)})
-    assert [pool.enabled_strategies for pool in config.policy().pools] == [(), ("NodeTaints",)]
+    assert [pool.enabled_strategies for pool in config.policy().node_pools] == [(), ("NodeTaints",)]
 
 
 def test_strategies_that_a_flag_names_run_in_pools_instead_of_theirs() -> None:
     pools = "pools: [{name: a, nodeSelector: p=a, enabledStrategies: [Consolidation], cpuThreshold: 50}]"
     config = override(load(native(pools), "c.yaml", KNOWN), {"enabledStrategies": ("NodeTaints",)})
-    (pool,) = config.policy().pools
+    (pool,) = config.policy().node_pools
     assert pool.enabled_strategies == ("NodeTaints",)
     assert pool.thresholds.cpu == 50, "and the rest of the pool stays"
 
@@ -147,7 +146,7 @@ def test_options_of_other_deschedulers_are_not_translated_where_there_is_no_such
 
 
 def test_what_other_names_are_translated_to_exists() -> None:
-    models: list[type[BaseModel]] = [Fields, *KNOWN.values()]
+    models: list[Model] = [Fields, *KNOWN.values()]
     fields: set[str] = set()
     while models:
         found = fields_by_name(models.pop())

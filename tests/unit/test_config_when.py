@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.policy import Filters, NoEviction, Timing
-from rescheduler.model.selector import parse_selector
-from rescheduler.model.windows import Schedule, parse_window
 from tests.support.configs import errors_of, loaded, native, seed
 
 WHEN = """
@@ -36,34 +34,34 @@ filters:
 
 def test_nothing_given_is_always_and_everything() -> None:
     policy = loaded(native()).policy()
-    assert policy.timing == Timing()
+    assert policy.when == Timing()
     assert policy.filters == Filters()
 
 
 def test_windows_are_in_their_time_zone() -> None:
-    windows = (parse_window("Mon-Fri 22:00-05:00"), parse_window("Sat,Sun"))
-    wanted = Timing(Schedule.of(windows, "Europe/Berlin"), 12, 300.0, 3)
-    assert loaded(native(WHEN)).policy().timing == wanted
-    assert loaded(seed(WHEN)).policy().timing == wanted
+    windows = ("Mon-Fri 22:00-05:00", "Sat,Sun")
+    wanted = Timing(windows, "Europe/Berlin", 12, 3, 300.0)
+    assert loaded(native(WHEN)).policy().when == wanted
+    assert loaded(seed(WHEN)).policy().when == wanted
     unlimited = "when: {movesPerHour: unlimited, movesPerHourPerNamespace: unlimited}"
-    assert loaded(native(unlimited)).policy().timing == Timing()
+    assert loaded(native(unlimited)).policy().when == Timing()
     assert not Timing().limits
-    assert loaded(native("when: {movesPerHourPerNamespace: 1}")).policy().timing.limits
+    assert loaded(native("when: {movesPerHourPerNamespace: 1}")).policy().when.limits
 
 
 def test_filters_are_those_of_the_model() -> None:
     assert loaded(native(FILTERS)).policy().filters == Filters(
-        namespaces=frozenset({"shop"}),
-        namespace_labels=parse_selector("team=shop"),
-        pods=parse_selector("tier in (web)"),
-        nodes=parse_selector("pool=cpu"),
+        namespaces=("shop",),
+        namespace_selector="team=shop",
+        pod_selector="tier in (web)",
+        node_selector="pool=cpu",
         priority_threshold=10000,
         min_replicas=2,
         persistent_volumes=False,
-        storage_classes=frozenset({"fast"}),
+        protected_storage_classes=("fast",),
         without_controller=False,
         without_disruption_budget=False,
-        no_eviction=NoEviction.MANDATORY,
+        no_eviction_policy=NoEviction.MANDATORY,
         honour_evict_mark=False,
     )
     assert loaded(native("filters: {priorityThreshold: high}")).policy().filters.priority_threshold == "high"

@@ -56,7 +56,7 @@ class Cycles:
             stage.pod(f"web-{number}", "a", cpu="1800m")
         self.live_config = live_config()
         board, policy = stage.watching.migrations, self.live_config.policy
-        hours = TimeWindows(board, lambda: policy().timing, lambda: NOW)
+        hours = TimeWindows(board, lambda: policy().when, lambda: NOW)
         stage.watching.stale = lambda: ""  # type: ignore[method-assign] # nothing is watched that could be
         self.cycling = PlanningLoop(
             self.live_config,

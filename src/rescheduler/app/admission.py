@@ -22,7 +22,7 @@ from rescheduler.admission.server import Address, AdmissionServer, Handler, Serv
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
-from rescheduler.config.sections import SteeringMode as Wanted
+from rescheduler.config.schema import SteeringMode as Wanted
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventQueue, EventRecorder

@@ -264,7 +264,7 @@ class _Parts:
 
         logbook = MigrationStore(journal, board, tell)
         judge = CachedRevalidator(watching.capture, board, live_config.policy)
-        hours = TimeWindows(board, lambda: live_config.policy().timing, client.clock.now)
+        hours = TimeWindows(board, lambda: live_config.policy().when, client.clock.now)
 
         def patience() -> float:
             return live_config.manner().timeout

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults, load_file, override
+from rescheduler.config.schema import UsageSettings, UsageSource
 from rescheduler.decode.dump import DumpReader
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
 from rescheduler.decode.record import SnapshotRecorder
@@ -25,7 +26,6 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.strategy_traits import is_mandatory
-from rescheduler.model.usage import UsageSettings, UsageSource
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.explain import Explanation, explain
@@ -108,8 +108,8 @@ def configuration(file: str | None, overrides: Mapping[str, object]) -> Configur
 
 def strategies(policy: Policy) -> list[Strategy[StrategySettings]]:
     """The enabled strategies with their settings, those of each node pool apart, in the order in which they run."""
-    whole = (None if not policy.pools else "", policy.enabled_strategies, policy.strategy_settings)
-    pools = [(pool.name, pool.enabled_strategies, pool.strategy_settings) for pool in policy.pools]
+    whole = (None if not policy.node_pools else "", policy.enabled_strategies, policy.strategy_settings)
+    pools = [(pool.name, pool.enabled_strategies, pool.strategy_settings) for pool in policy.node_pools]
     return [
         strategy(strategy.settings_type.model_validate(settings.get(name, {})), pool)
         for name, strategy in discover().items()
@@ -223,7 +223,7 @@ def _waiting(running: Iterable[Strategy[StrategySettings]], planner: Planner) ->
 
 
 def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
-    schedule, now = policy.timing.schedule, snapshot.taken_at
+    schedule, now = policy.when.schedule, snapshot.taken_at
     waiting = [move for move in made.moves if not is_mandatory(move.strategy)]
     if not waiting or now is None or schedule.open_at(now):
         return made

@@ -98,12 +98,12 @@ class PlanningLoop:
         room, why = self._room()
         terms = OrderTerms(
             config.fields.approval,
-            most=policy.limits.total,
+            most=policy.max_reschedule_pods,
             waiting=waiting,
             hourly=room,
             hindrance=why,
             hourly_in=self.hours.room,
-            timed=policy.timing.limits,
+            timed=policy.when.limits,
         )
         with self.metrics.phase("order"):
             return await order(made, self.logbook, self.now(), terms)

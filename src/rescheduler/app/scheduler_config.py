@@ -19,10 +19,11 @@ import msgspec
 from rescheduler.admission.certificates import CertificateError, ends_at, joined, names_of, split
 from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.config.document import DocumentError, read_document
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, format_path, quote, wrong_type
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, format_path
 from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import Backoff, ClusterError
+from rescheduler.model.fields import quote, wrong_type
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_duration
 

@@ -223,7 +223,7 @@ class Front:
             knowing.pausing,
             knowing.watching.migrations,
             knowing.pauses.refresh,
-            empties=lambda: any(map(is_mandatory, knowing.live_config.policy().strategies)),
+            empties=lambda: any(map(is_mandatory, knowing.live_config.policy().strategies_anywhere)),
         )
         return ActionRoutes(access, Authenticator(ReviewClient(knowing.own)), deeds)
 
@@ -274,7 +274,7 @@ def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
         awaiting=lambda: sum(each.awaits_approval for each in board.active()),
         resting=_every(_RESTING_EVERY, resting),
         paused=lambda: pauses.current() is not None if pauses.known else None,
-        window_open=lambda: live_config.policy().timing.schedule.open_at(now()),
+        window_open=lambda: live_config.policy().when.schedule.open_at(now()),
         viewers=(lambda: page.api.readers) if page is not None else None,
         metering=knowing.metering,
         live_config=lambda: live_config,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from rescheduler.config.live import LiveConfig
+from rescheduler.config.schema import UsageSettings, UsageSource
 from rescheduler.kube.client import ApiClient
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import UsageSettings, UsageSource
 from rescheduler.runtime.controller import finish_before, run_beside
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
@@ -93,7 +93,7 @@ class UsageMonitor:
             old.polled.set()  # whoever waits for it waits for the new one
 
     def _wanted(self) -> tuple[Utilization, UsageSettings]:
-        return self._live.policy().utilization, self._live.config.usage()
+        return self._live.policy().utilization, self._live.config.fields.usage
 
     def _made(self) -> UsagePoller | None:
         return make_usage_poller(*self._by, self._client, self._pods)

@@ -63,7 +63,7 @@ def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -
         with show_reading(source) as progress:
             snapshot = app.read(source, now, progress)
         live = isinstance(source, app.LiveCluster)
-        snapshot = app.measured_once(snapshot, config.fields.utilization, config.usage(), live=live)
+        snapshot = app.measured_once(snapshot, config.fields.utilization, config.fields.usage, live=live)
     took = time.monotonic() - started
     messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
     return Session(snapshot, config.policy())

@@ -70,9 +70,9 @@ def show(file: str | None, output: str) -> None:
 def _counted(config: Configuration) -> str:
     """`3 strategies`, or `3 strategies, 2 pools`; a strategy counts once, wherever it is enabled."""
     policy = config.policy()
-    named = {*policy.enabled_strategies, *(name for pool in policy.pools for name in pool.enabled_strategies)}
+    named = {*policy.enabled_strategies, *(name for pool in policy.node_pools for name in pool.enabled_strategies)}
     strategies = f"{len(named)} {'strategy' if len(named) == 1 else 'strategies'}"
-    pools = len(policy.pools)
+    pools = len(policy.node_pools)
     return f"{strategies}, {pools} {'pool' if pools == 1 else 'pools'}" if pools else strategies
 
 

@@ -145,7 +145,7 @@ def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bo
     """Say why nothing may happen, as far as that can be known."""
     if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
-    if known and app_maintenance.STRATEGY not in configured.policy().strategies:
+    if known and app_maintenance.STRATEGY not in configured.policy().strategies_anywhere:
         messages.warn(
             [f"{app_maintenance.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"]
         )

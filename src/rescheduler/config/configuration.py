@@ -1,77 +1,50 @@
-"""A configuration that has been read and found sound: what the rest of the program gets.
+"""A checked configuration: what `load`, `override` and `load_defaults` (in `loader`) return.
 
-`load`, `with_overrides` and `defaults` (in `loader`) make it. The planner takes `policy()`, the migrations'
-lifecycle `manner()` and their admission `concurrency()`; the runtime takes the interval, leader election and connection
-from `fields`; `config show` prints `effective_yaml()`.
+The planner takes `policy()`, the lifecycle of migrations `manner()`; everything else reads `fields`. `config show`
+prints `effective_yaml()`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.config.document import dump_document
-from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields, PoolFields
-from rescheduler.config.validate import thresholds_of
+from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
 from rescheduler.migration.lifecycle import MigrationSettings
-from rescheduler.model.policy import POD_GROUP, Allowances, Concurrency, Limits, Policy, Pool, Thresholds
-from rescheduler.model.selector import EVERYTHING, parse_selector
-from rescheduler.model.usage import UsageSettings
+from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.recovery.settings import RecoverySettings as Recovering
+from rescheduler.recovery.settings import RecoverySettings
+
+Settings = Mapping[str, StrategySettings]
+"""The settings of strategies, by the strategy's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All fields with their defaults filled in; two are equal when they tell the program the same.
+    """All fields with their defaults; two are equal when they mean the same.
 
-    `fields.strategies` holds every setting of every strategy as a file would give it, except those inherited from a
-    field of the same name; `settings` holds them all, ready for the strategies.
+    `fields.strategies` holds the settings of strategies as a file would give them, without inherited ones; `settings`
+    holds all of them, parsed.
     """
 
     fields: Fields
-    settings: Mapping[str, StrategySettings]
-    pools: tuple[Mapping[str, StrategySettings], ...] = ()
+    settings: Settings
+    pools: tuple[Settings, ...] = ()
     """The settings of the strategies of each of `fields.pools`."""
     kind: str = field(default=NATIVE_KIND, compare=False)
     known: Mapping[str, type[StrategySettings]] = field(default_factory=dict, compare=False, repr=False)
 
     def policy(self) -> Policy:
-        """What planning is told; a strategy's settings are under its name, by their Python (snake_case) names."""
-        fields = self.fields
-        excluded = parse_selector(fields.excluded_pod_selector)
-        top = thresholds_of(fields)
+        """The part that planning reads, with the settings of all strategies."""
+        own = {each.name: getattr(self.fields, each.name) for each in dataclasses.fields(Policy)}
+        names = [pool.name for pool in self.fields.pools]
         return Policy(
-            enabled_strategies=fields.enabled_strategies,
-            strategy_settings={name: settings.model_dump() for name, settings in self.settings.items()},
-            thresholds=top,
-            limits=Limits(
-                total=fields.max_reschedule_pods,
-                per_node_in=fields.limits.per_node_in,
-                per_node_out=fields.limits.per_node_out,
-                per_namespace=fields.limits.per_namespace,
-                per_workload=fields.limits.per_workload,
-            ),
-            allow=Allowances(
-                jobs=fields.allow.jobs,
-                local_storage=fields.allow.local_storage,
-                single_replica=fields.allow.single_replica,
-            ),
-            excluded_namespaces=frozenset(fields.excluded_namespaces),
-            # To a selector of Kubernetes nothing said is everything; to an operator, an empty exclusion is none.
-            excluded_pods=None if excluded == EVERYTHING else excluded,
-            min_pod_age=fields.min_pod_age,
-            cool_down=fields.cool_down,
-            longest_rest=fields.outcomes.longest_rest,
-            migration_method=fields.migration_method,
-            utilization=fields.utilization,
-            hot_after=fields.hot_after_cycles,
-            pod_group_labels=(POD_GROUP, *fields.pod_group_labels),
-            pools=tuple(
-                _pool(pool, self, settings, top) for pool, settings in zip(fields.pools, self.pools, strict=True)
-            ),
-            filters=fields.filters.filters(),
-            timing=fields.when.timing(),
+            **own
+            | {
+                "strategy_settings": _as_data(self.settings),
+                "pool_settings": dict(zip(names, map(_as_data, self.pools), strict=True)),
+            }
         )
 
     def manner(self) -> MigrationSettings:
@@ -79,7 +52,7 @@ class Configuration:
         migration = self.fields.migration
         return MigrationSettings(
             grace=int(migration.eviction_grace_period),
-            budget=migration.temporary_budget.model_dump(by_alias=True, exclude_none=True),
+            budget=migration.temporary_budget.spec(),
             timeout=migration.timeout,
             attempts=migration.attempts,
             first_pause=migration.retry_delay,
@@ -89,39 +62,24 @@ class Configuration:
 
     def concurrency(self) -> Concurrency:
         """How many migrations may be under way at once."""
-        limits = self.fields.migration.concurrency
-        return Concurrency(
-            total=limits.total,
-            per_node=limits.per_node,
-            per_namespace=limits.per_namespace,
-            per_workload=limits.per_workload,
-        )
+        return self.fields.migration.concurrency
 
-    def recovery(self) -> Recovering:
+    def recovery(self) -> RecoverySettings:
         """What is done about failed pods."""
-        return self.fields.recovery.settings()
-
-    def usage(self) -> UsageSettings:
-        """Where measured usage comes from."""
-        return self.fields.usage.settings()
+        return self.fields.recovery
 
     def effective(self) -> dict[str, object]:
         """Everything, in the native form, as plain data."""
-        header = {"apiVersion": NATIVE_VERSION, "kind": NATIVE_KIND}
-        return header | self.fields.model_dump(mode="json", by_alias=True)
+        from rescheduler.config.validate import dump  # noqa: PLC0415 - it brings pydantic's schema of all fields along
+
+        return {"apiVersion": NATIVE_VERSION, "kind": NATIVE_KIND} | dump(self.fields)
 
     def effective_yaml(self) -> str:
         """Everything, in the native form, as YAML that loads to an equal Configuration."""
+        from rescheduler.config.document import dump_document  # noqa: PLC0415 - plans need no YAML
+
         return dump_document(self.effective())
 
 
-def _pool(pool: PoolFields, config: Configuration, settings: Mapping[str, StrategySettings], top: Thresholds) -> Pool:
-    enabled, cycles = pool.enabled_strategies, pool.hot_after_cycles
-    return Pool(
-        name=pool.name,
-        nodes=parse_selector(pool.node_selector),
-        thresholds=pool.within(top),
-        hot_after=config.fields.hot_after_cycles if cycles is None else cycles,
-        enabled_strategies=config.fields.enabled_strategies if enabled is None else enabled,
-        strategy_settings={name: values.model_dump() for name, values in settings.items()},
-    )
+def _as_data(settings: Settings) -> dict[str, dict[str, object]]:
+    return {name: values.model_dump() for name, values in settings.items()}

@@ -16,7 +16,8 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from rescheduler.config.errors import Finding, Loc, describe_type, quote
+from rescheduler.config.errors import Finding, Loc
+from rescheduler.model.fields import describe_type, quote
 from rescheduler.model.nesting import MAX_DEPTH, NestingError, check_nesting
 
 _TAG = "tag:yaml.org,2002:"

@@ -57,7 +57,7 @@ class _Terms:
 
     def work_out(self) -> tuple[object, ...]:
         """Everything that parts go by: what cannot be worked out is found before anybody relies on it."""
-        return (self.policy, self.lifecycle, self.concurrency, self.recovery, self.config.usage())
+        return (self.policy, self.lifecycle, self.concurrency, self.recovery)
 
     @cached_property
     def digest(self) -> str:
@@ -142,7 +142,7 @@ RESTART_ONLY = ("leader_election", "client_connection", "web", "webhook", "exten
 def keep_restart_only(running: Configuration, wanted: Configuration) -> tuple[Configuration, tuple[str, ...]]:
     """What is wanted, but for what cannot change while we run; and the fields that wait for a restart, by path."""
     kept = {name: getattr(running.fields, name) for name in RESTART_ONLY}
-    taken = replace(wanted, fields=wanted.fields.model_copy(update=kept))
+    taken = replace(wanted, fields=replace(wanted.fields, **kept))
     waiting = list_changes(taken, wanted)
     return (taken, waiting) if waiting else (wanted, ())
 

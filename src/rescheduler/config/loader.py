@@ -13,22 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.document import DocumentError, read_document
-from rescheduler.config.errors import (
-    ConfigError,
-    ConfigErrors,
-    Finding,
-    Loc,
-    format_path,
-    hint,
-    nearest,
-    quote,
-    wrong_type,
-)
-from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, LeaderElectionFields, PlanningFields
-from rescheduler.config.validate import InvalidError, Known, check, fields_by_name, keep_known_fields
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, hint, nearest
+from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, LeaderElectionFields, PluginArgs
+from rescheduler.config.validate import InvalidError, Known, check, dump, fields_by_name, keep_known_fields
+from rescheduler.model.fields import quote, wrong_type
 
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 SCHEDULER_VERSIONS = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
@@ -104,7 +96,7 @@ def _from_scheduler_form(document: Mapping[str, object], findings: list[Finding]
         misplaced = [name for name in OUTSIDE_ARGS if name in args]
         findings += [Finding((*args_at, name), "belongs at the top of the file, not in args") for name in misplaced]
         ours = {name: value for name, value in args.items() if name not in (*_HEADER, *OUTSIDE_ARGS)}
-        data |= keep_known_fields(ours, PlanningFields, findings, args_at)
+        data |= keep_known_fields(ours, PluginArgs, findings, args_at)
     elif args is not None:
         findings.append(Finding(args_at, wrong_type(args, "a mapping")))
     return Form(SCHEDULER_KIND, data, tuple(findings), args_at)
@@ -174,12 +166,12 @@ def load(text: str, source: str, known: Known) -> Configuration:
     findings = [*document.findings, *form.findings]
     if form.kind:
         try:
-            checked = check(form.data, known)
+            config = check(form.data, known, form.kind)
         except InvalidError as error:
             findings += [Finding(form.locate(finding.loc), finding.message) for finding in error.findings]
         else:
             if not findings:
-                return Configuration(checked.fields, checked.settings, checked.pools, form.kind, known)
+                return config
     raise ConfigErrors(_errors(source, _in_order(document.data, findings)))
 
 
@@ -215,10 +207,9 @@ def _standard_input() -> bytes:
 def load_defaults(known: Known) -> Configuration:
     """The configuration of those who give none."""
     try:
-        checked = check({}, known)
+        return check({}, known)
     except InvalidError as error:  # a strategy that is enabled by default is not among the known ones
         raise ConfigErrors(_errors("default configuration", error.findings)) from error
-    return Configuration(checked.fields, checked.settings, checked.pools, NATIVE_KIND, known)
 
 
 def override(config: Configuration, overrides: Mapping[str, object]) -> Configuration:
@@ -231,7 +222,9 @@ def override(config: Configuration, overrides: Mapping[str, object]) -> Configur
     is to be left alone, and is.
     """
     given = {name: _plain(value) for name, value in overrides.items() if value is not None}
-    data = config.fields.model_dump(mode="json", by_alias=True)
+    if not given:
+        return config
+    data: dict[str, Any] = dump(config.fields)
     for name, value in given.items():
         *sections, last = name.split(".")
         at = data
@@ -243,11 +236,10 @@ def override(config: Configuration, overrides: Mapping[str, object]) -> Configur
             if pool["enabledStrategies"]:
                 pool["enabledStrategies"] = None
     try:
-        checked = check(data, config.known)
+        return check(data, config.known, config.kind)
     except InvalidError as error:
         named = {name: _FLAGS.get(name) or _flag(name) for name in given}
         raise ConfigErrors([_flag_error(finding, named) for finding in error.findings]) from error
-    return Configuration(checked.fields, checked.settings, checked.pools, config.kind, config.known)
 
 
 def _plain(value: object) -> object:

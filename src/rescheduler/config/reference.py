@@ -11,13 +11,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from rescheduler.config.live import RESTART_ONLY
 from rescheduler.config.loader import SCHEDULER_KIND, SCHEDULER_VERSIONS
 from rescheduler.config.schema import INHERITED, NATIVE_KIND, NATIVE_VERSION, Fields
-from rescheduler.config.validate import fields_by_name, item_model, nested_model
+from rescheduler.config.validate import Model, dump_defaults, fields_by_name, item_model, json_schema, nested_model
 from rescheduler.planning.settings import StrategySettings
 
 NATIVE_EXAMPLE = f"""\
@@ -126,7 +125,7 @@ def reference_markdown(known: Mapping[str, type[StrategySettings]]) -> str:
         inherited = {field: f"that of the field `{field}`" for field in INHERITED}
         # The base's docstring, which a class without its own would inherit, is meant for programmers.
         own_words = "" if model is StrategySettings else inspect.cleandoc(model.__dict__.get("__doc__") or "")
-        table = _table(model, inherited) if model.model_fields else "It has no settings.\n"
+        table = _table(model, inherited) if fields_by_name(model) else "It has no settings.\n"
         parts += [f"### strategies.{name}\n", *([f"{own_words}\n"] if own_words else []), table]
         parts += _sections(model, "####", f"strategies.{name}.")
     parts += ["## Examples\n", "The native form:\n", f"```yaml\n{NATIVE_EXAMPLE}```\n"]
@@ -135,7 +134,7 @@ def reference_markdown(known: Mapping[str, type[StrategySettings]]) -> str:
     return "\n".join(parts)
 
 
-def _sections(model: type[BaseModel], heading: str, path: str) -> Iterator[str]:
+def _sections(model: Model, heading: str, path: str) -> Iterator[str]:
     """The sections of a model, and theirs below them."""
     for name, info in fields_by_name(model).items():
         section, listed = nested_model(info), item_model(info)
@@ -154,10 +153,8 @@ def _strategies_introduction() -> str:
     )
 
 
-def _table(model: type[BaseModel], inherited: Mapping[str, str]) -> str:
-    schema = model.model_json_schema()
-    # Constructed without checks, a model shows its defaults even where some fields have none.
-    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+def _table(model: Model, inherited: Mapping[str, str]) -> str:
+    schema, defaults = json_schema(model), dump_defaults(model)
     rows = ["| field | type | default | description |", "|---|---|---|---|"]
     for name, info in fields_by_name(model).items():
         default = inherited.get(name) or ("required" if info.is_required() else default_of(defaults[name]))

@@ -1,46 +1,45 @@
-"""Whether strategies' settings fit the thresholds of the nodes that they are for: at the top, and in each pool.
+"""Checks of a configuration's fields, and of strategies' settings against them.
 
-Strategies do not know the thresholds when their settings are read, so `checks` asks here once all of them are known.
-What does not fit, the settings themselves say (`Settings.misfits`); where it stands in the file is found here.
+pydantic checks each field and section; here are the checks across them, and the sentences for what is wrong. Whether
+settings fit the thresholds of the nodes that they are for, the settings themselves say (`StrategySettings.misfits`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar, get_args, get_origin
+from dataclasses import MISSING, dataclass, field, is_dataclass, replace
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import annotated_types
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticUndefined
 
-from rescheduler.config.errors import FieldError, Finding, Loc, format_path, hint, not_an_integer, quote, wrong_type
-from rescheduler.config.schema import INHERITED, Fields, in_order
-from rescheduler.model.policy import Thresholds
+from rescheduler.config.configuration import Configuration, Settings
+from rescheduler.config.errors import Finding, Loc, format_path, hint
+from rescheduler.config.schema import INHERITED, NATIVE_KIND, Fields
+from rescheduler.model.fields import FieldError, Section, not_an_integer, quote, wrong_type
+from rescheduler.model.policy import Pool
 from rescheduler.planning.settings import Misfit, StrategySettings
 
 DECIDING = frozenset({"cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "pools"})
 """The fields that say which thresholds nodes have."""
 
 
-def thresholds_of(fields: Fields) -> Thresholds:
-    """The thresholds of nodes that belong to no pool."""
-    return Thresholds(fields.cpu_threshold, fields.memory_threshold, in_order(fields.thresholds), fields.threshold_mode)
-
-
 def find_misfits(
     fields: Fields,
-    settings: Mapping[str, StrategySettings],
-    pools: Sequence[Mapping[str, StrategySettings]],
+    settings: Settings,
+    pools: Sequence[Settings],
     configured: Collection[object],
 ) -> Iterator[Finding]:
     """What does not fit, of strategies that are enabled or configured; `configured` has those of the top."""
-    top = thresholds_of(fields)
-    of_pools = [pool.within(top) for pool in fields.pools]
+    top = fields.node_thresholds
+    of_pools = [pool.thresholds for pool in fields.node_pools]
     counted = [*dict.fromkeys(name for each in (top, *of_pools) for name in each.named())]
     told: set[tuple[str, Misfit]] = set()
     running = [
@@ -70,7 +69,8 @@ def _explain_inheritance(misfit: Misfit, own: Mapping[str, object], source: Loc)
     return "" if misfit.path[0] in own else f" (it comes from {format_path(source)}; give the pool one of its own)"
 
 
-Model = TypeVar("Model", bound=BaseModel)
+Parsed = TypeVar("Parsed", bound="Section | BaseModel")
+Model = type[Section] | type[BaseModel]
 
 _EXPECTED = {
     "float_type": "a number",
@@ -85,31 +85,96 @@ _EXPECTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
 }
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 
 
-def fields_by_name(model: type[BaseModel]) -> dict[str, FieldInfo]:
+_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
+
+
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    """pydantic's schema of a model, built when the first file or flag needs it."""
+    if model not in _ADAPTERS:
+        _ADAPTERS[model] = TypeAdapter(model)
+    return _ADAPTERS[model]
+
+
+def json_schema(model: Model) -> dict[str, Any]:
+    """The JSON schema of a model, with the descriptions of its fields."""
+    schema = _adapter(model).json_schema()
+    _describe(schema, model, schema.get("$defs", {}))
+    return schema
+
+
+def _describe(schema: dict[str, Any], model: Model, definitions: dict[str, Any]) -> None:
+    for name, info in fields_by_name(model).items():
+        described = {**schema["properties"][name], "description": info.description}
+        schema["properties"][name] = dict(sorted(described.items()))  # the order of pydantic's own
+        section = nested_model(info) or item_model(info)
+        if section is not None:
+            _describe(definitions[section.__name__], section, definitions)
+
+
+def dump(section: Section) -> dict[str, object]:
+    """A section as a file would give it, with all defaults."""
+    data: dict[str, object] = _adapter(type(section)).dump_python(section, mode="json", by_alias=True)
+    return data
+
+
+def dump_defaults(model: Model) -> dict[str, object]:
+    """The defaults of a model's fields as a file would give them; null where there are none."""
+    if issubclass(model, BaseModel):
+        return model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    blank = object.__new__(model)
+    for each in dataclasses.fields(blank):  # type: ignore[arg-type] # every section is a dataclass
+        made = each.default_factory() if each.default_factory is not MISSING else each.default
+        object.__setattr__(blank, each.name, None if made is MISSING else made)
+    data: dict[str, object] = _adapter(model).dump_python(blank, mode="json", by_alias=True, warnings=False)
+    return data
+
+
+_FIELDS: dict[object, dict[str, FieldInfo]] = {}
+
+
+def fields_by_name(model: Model) -> dict[str, FieldInfo]:
     """A model's fields under the names that files use."""
-    return {info.alias or name: info for name, info in model.model_fields.items()}
+    if model not in _FIELDS:
+        _FIELDS[model] = _read_fields(model)
+    return _FIELDS[model]
 
 
-def nested_model(info: FieldInfo) -> type[BaseModel] | None:
+def _read_fields(model: Model) -> dict[str, FieldInfo]:
+    if issubclass(model, BaseModel):
+        return {info.alias or name: info for name, info in model.model_fields.items()}
+    assert is_dataclass(model)  # noqa: S101 - every section is one
+    types, found = get_type_hints(model, include_extras=True), {}
+    for each in dataclasses.fields(model):
+        if "about" in each.metadata:  # the others are not of the file
+            info = FieldInfo.from_annotation(types[each.name])
+            info.description, info.default, info.default_factory = (
+                each.metadata["about"],
+                PydanticUndefined if each.default is MISSING else each.default,
+                None if each.default_factory is MISSING else each.default_factory,
+            )
+            found[to_camel(each.name)] = info
+    return found
+
+
+def nested_model(info: FieldInfo) -> Model | None:
     """The model of a field that is a section itself."""
     annotation = info.annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return annotation if isinstance(annotation, type) and issubclass(annotation, (Section, BaseModel)) else None
 
 
-def item_model(info: FieldInfo) -> type[BaseModel] | None:
+def item_model(info: FieldInfo) -> Model | None:
     """The model of the items of a field that is a list of sections."""
     items = get_args(info.annotation)
     listed = get_origin(info.annotation) is tuple and len(items) == 2 and items[1] is ...
-    return items[0] if listed and isinstance(items[0], type) and issubclass(items[0], BaseModel) else None
+    return items[0] if listed and isinstance(items[0], type) and issubclass(items[0], (Section, BaseModel)) else None
 
 
-def keep_known_fields(
-    data: Mapping[str, object], model: type[BaseModel], findings: list[Finding], at: Loc
-) -> dict[str, object]:
+def keep_known_fields(data: Mapping[str, object], model: Model, findings: list[Finding], at: Loc) -> dict[str, object]:
     """The data that the model knows, without nulls, which mean "not given"; other fields are found fault with."""
     fields = fields_by_name(model)
     kept: dict[str, object] = {}
@@ -117,7 +182,7 @@ def keep_known_fields(
         loc = (*at, name)
         if name not in fields:
             allowed = f"allowed here: {', '.join(fields)}" if fields else "no fields are allowed here"
-            from rescheduler.convert.reference import suggest_field  # noqa: PLC0415 - only an unknown name needs the tables of other tools
+            from rescheduler.convert.reference import suggest_field  # noqa: PLC0415 - only mistakes need other tools' tables
 
             meant = suggest_field(name, fields) or hint(name, fields) or ";"
             findings.append(Finding(loc, f"is not a known field{meant} {allowed}"))
@@ -160,18 +225,18 @@ def _not_finite(value: object, loc: Loc) -> Iterator[Finding]:
             yield from _not_finite(item, (*loc, index))
 
 
-def parse(data: Mapping[str, object], model: type[Model], at: Loc) -> Model | list[Finding]:
+def parse(data: Mapping[str, object], model: type[Parsed], at: Loc) -> Parsed | list[Finding]:
     """The model's instance, or what is wrong with the data."""
     findings: list[Finding] = []
     finite = _finite_part(data, findings, at)
     try:
-        parsed = model.model_validate_json(json.dumps(finite), strict=True)
+        parsed = _adapter(model).validate_json(json.dumps(finite), strict=True)
     except ValidationError as error:
-        return [*findings, *(_finding(details, model, at) for details in error.errors())]
+        return [*findings, *(_finding(details, cast("Model", model), at) for details in error.errors())]
     return findings or parsed
 
 
-def _finding(details: ErrorDetails, model: type[BaseModel], at: Loc) -> Finding:
+def _finding(details: ErrorDetails, model: Model, at: Loc) -> Finding:
     loc = details["loc"]
     cause = details.get("ctx", {}).get("error")
     if isinstance(cause, FieldError):
@@ -179,7 +244,7 @@ def _finding(details: ErrorDetails, model: type[BaseModel], at: Loc) -> Finding:
     return Finding((*at, *loc), _sentence(details, model))
 
 
-def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
+def _sentence(details: ErrorDetails, model: Model) -> str:
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind in _EXPECTED:
         if isinstance(value, float) and kind.startswith("int"):
@@ -191,7 +256,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
         allowed = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
         near = hint(value, allowed) if isinstance(value, str) else ""
         return f"{quote(value)} is not one of {', '.join(allowed)}{near}"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "is not a known field"
     if kind == "missing":
         return "is required"
@@ -223,9 +288,9 @@ def _out_of_bounds(value: object, info: FieldInfo | None, details: ErrorDetails)
     return f"{quote(value)} is not {words[name]} {whole}"
 
 
-def _field_at(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
+def _field_at(model: Model, loc: Loc) -> FieldInfo | None:
     """The field that a path leads to; None within lists and mappings, which have bounds of their own."""
-    owner: type[BaseModel] | None = model
+    owner: Model | None = model
     info: FieldInfo | None = None
     for part in loc:
         info = fields_by_name(owner).get(str(part)) if owner else None
@@ -244,17 +309,7 @@ class InvalidError(Exception):
         super().__init__(f"{len(self.findings)} findings")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFields:
-    """Sound content: the fields, and the effective settings of each strategy."""
-
-    fields: Fields
-    settings: Mapping[str, StrategySettings]
-    pools: tuple[Mapping[str, StrategySettings], ...] = ()
-    """The same of each node pool."""
-
-
-def check(data: Mapping[str, object], known: Known) -> CheckedFields:
+def check(data: Mapping[str, object], known: Known, kind: str = NATIVE_KIND) -> Configuration:
     """Check the native form's data (without apiVersion and kind)."""
     checking = _Checking(known)
     given = keep_known_fields(data, Fields, checking.findings, ())
@@ -270,19 +325,20 @@ def check(data: Mapping[str, object], known: Known) -> CheckedFields:
         checking.findings += find_misfits(fields, settings, pools, own)
     if checking.findings:
         raise InvalidError(checking.findings)
-    return CheckedFields(fields.model_copy(update={"strategies": _written_out(settings, own)}), settings, pools)
+    return Configuration(replace(fields, strategies=_written_out(settings, own)), settings, pools, kind, known)
 
 
-def _inherited_settings(fields: Fields) -> dict[str, object]:
-    dumped = fields.model_dump(mode="json", by_alias=True)
-    return {name: dumped[name] for name in INHERITED}
+def _inherited_settings(fields: Fields | Pool) -> dict[str, object]:
+    """The values that strategies inherit, by the names of their fields; a pool has those that it says itself."""
+    values = {name: getattr(fields, to_snake(name)) for name in INHERITED}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _written_out(
     settings: Mapping[str, StrategySettings], own: Mapping[str, Mapping[str, object]]
-) -> dict[str, object]:
+) -> dict[str, dict[str, object]]:
     """Every setting as files give it, but those inherited: written out, they would no longer follow their source."""
-    written: dict[str, object] = {}
+    written: dict[str, dict[str, object]] = {}
     for name, values in settings.items():
         dumped = values.model_dump(mode="json", by_alias=True)
         given = own.get(name, {})
@@ -350,7 +406,7 @@ class _Checking:
         if pool.enabled_strategies is not None:
             self.check_names(names, (*at, "enabledStrategies"))
         mine = self.own_settings(pool.strategies or {}, (*at, "strategies"))
-        said = pool.said(INHERITED)  # a field of the pool is nearer than what a strategy is told at the top
+        said = _inherited_settings(pool)  # a field of the pool is nearer than what a strategy is told at the top
         above = {name: {key: value for key, value in values.items() if key not in said} for name, values in top.items()}
         own = {name: {**above.get(name, {}), **mine.get(name, {})} for name in {*above, *mine}}
         told = len(self.findings)
@@ -415,7 +471,7 @@ class _Checking:
 
     def _unknown(self, name: str) -> str:
         listed = f"known: {', '.join(sorted(self.known))}" if self.known else "none are known"
-        from rescheduler.convert.reference import suggest_strategy  # noqa: PLC0415 - only an unknown name needs the tables of other tools
+        from rescheduler.convert.reference import suggest_strategy  # noqa: PLC0415 - only mistakes need the tables
 
         meant = suggest_strategy(name, self.known) or hint(name, self.known) or ";"
         return f"{quote(name)} is not a known strategy{meant} {listed}"

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from rescheduler.config.errors import Loc, format_path, quote
+from rescheduler.config.errors import Loc, format_path
+from rescheduler.model.fields import quote
 
 Path = tuple[str | int, ...]
 """The place of a field in our form."""

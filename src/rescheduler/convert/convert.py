@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rescheduler.config.document import DocumentError, dump_document, read_documents
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, quote
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path
 from rescheduler.config.loader import SCHEDULER_KIND
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
 from rescheduler.config.validate import InvalidError, Known, check, fields_by_name
@@ -23,6 +23,7 @@ from rescheduler.convert.descheduler import convert_policy
 from rescheduler.convert.koordinator import convert_koordinator
 from rescheduler.convert.native import convert_scheduler_config
 from rescheduler.convert.values import InputValue, Option, duration
+from rescheduler.model.fields import quote
 
 _DESCHEDULER = "DeschedulerPolicy"
 _KOORDINATOR = "DeschedulerConfiguration"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.config.errors import Loc, format_path, quote, wrong_type
+from rescheduler.config.errors import Loc, format_path
 from rescheduler.convert.builder import ConfigBuilder
 from rescheduler.convert.descheduler_plugins import PLUGINS
 from rescheduler.convert.evictor import EVICTOR, merge_evictor
@@ -29,6 +29,7 @@ from rescheduler.convert.values import (
     take_options,
     whole,
 )
+from rescheduler.model.fields import quote, wrong_type
 
 _DECIDING = ("deschedule", "balance")
 _GUARDING = ("filter", "preEvictionFilter", "preevictionfilter", "evict")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rescheduler.config.errors import wrong_type
 from rescheduler.convert.builder import ConfigBuilder
 from rescheduler.convert.values import (
     InputValue,
@@ -30,6 +29,7 @@ from rescheduler.convert.values import (
     texts,
     whole,
 )
+from rescheduler.model.fields import wrong_type
 from rescheduler.model.time import format_duration
 
 _HEALTHY = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodReadyToStartContainers")

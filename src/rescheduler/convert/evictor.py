@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rescheduler.config.errors import Loc, quote, wrong_type
+from rescheduler.config.errors import Loc
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.values import (
     InputValue,
@@ -21,6 +21,7 @@ from rescheduler.convert.values import (
     texts,
     whole,
 )
+from rescheduler.model.fields import quote, wrong_type
 
 _THRESHOLD: Path = ("filters", "priorityThreshold")
 _LOCAL: Path = ("allow", "localStorage")

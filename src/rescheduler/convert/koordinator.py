@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from math import ceil
 
-from rescheduler.config.errors import quote, wrong_type
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.descheduler import DRY, TOP, PluginSet, convert_profiles
 from rescheduler.convert.descheduler_plugins import PLUGINS as THEIRS
@@ -42,6 +41,7 @@ from rescheduler.convert.values import (
     texts,
     whole,
 )
+from rescheduler.model.fields import quote, wrong_type
 
 _PAUSED = idle("only all strategies together can be paused", "rescheduler pause")
 _DRY = idle("only all strategies together can be a dry run", "rescheduler run --dry-run")

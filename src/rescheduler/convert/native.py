@@ -7,12 +7,13 @@ annotation, without a strategy.
 
 from __future__ import annotations
 
-from rescheduler.config.errors import Finding, Loc, hint, quote
+from rescheduler.config.errors import Finding, Loc, hint
 from rescheduler.config.loader import PLUGIN, SCHEDULER_VERSIONS, recognise
-from rescheduler.config.schema import OUTSIDE_ARGS, PlanningFields
+from rescheduler.config.schema import OUTSIDE_ARGS, PluginArgs
 from rescheduler.config.validate import fields_by_name
 from rescheduler.convert.builder import ConfigBuilder
 from rescheduler.convert.values import InputValue
+from rescheduler.model.fields import quote
 
 _THEIRS = "it is kube-scheduler's own"
 _KSE = "Podrescheduling"
@@ -27,7 +28,7 @@ def convert_scheduler_config(builder: ConfigBuilder, document: InputValue) -> tu
         builder.settled(place, "the webhook, or the extender, keeps new pods off nodes where they failed")
         _report_rest(builder, document, {})
         return "kse-rescheduler", []
-    known = fields_by_name(PlanningFields)
+    known = fields_by_name(PluginArgs)
     findings: list[Finding] = []
     for finding in form.findings:
         name = str(finding.loc[-1]) if finding.loc else ""

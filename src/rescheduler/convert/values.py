@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.config.errors import Loc, describe_type, format_path, hint, wrong_type
+from rescheduler.config.errors import Loc, format_path, hint
 from rescheduler.convert.builder import ConfigBuilder, Path
+from rescheduler.model.fields import describe_type, wrong_type
 from rescheduler.model.selector import SelectorError, parse_selector, requirement, selector_of
 from rescheduler.model.time import DurationError, format_duration, parse_duration
 

@@ -77,7 +77,7 @@ class MoveHistory:
             return None  # what the cool-down asks for is the cool-down's to say
         since = max(move.finished for move in self.moves if move.counts)
         until = min(since + length, MAX_INSTANT)  # whoever writes a status may write any time
-        times = f"{length / policy.cool_down:g} × coolDown" if length < policy.longest_rest else "longestRest"
+        times = f"{length / policy.cool_down:g} × coolDown" if length < policy.outcomes.longest_rest else "longestRest"
         return MoveBackoff(
             len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}"
         )
@@ -96,7 +96,7 @@ def backoff_after(bad: int, policy: Policy) -> float:
     """Seconds of rest after so many bad moves in a row; none after none."""
     if bad <= 0:
         return 0.0
-    return min(policy.cool_down * 2.0 ** min(bad, _DOUBLINGS), policy.longest_rest)
+    return min(policy.cool_down * 2.0 ** min(bad, _DOUBLINGS), policy.outcomes.longest_rest)
 
 
 def longest_streak(policy: Policy) -> int:
@@ -105,7 +105,7 @@ def longest_streak(policy: Policy) -> int:
 
 
 def _is_longest(bad: int, policy: Policy) -> bool:
-    return bad == _DOUBLINGS or policy.cool_down <= 0 or backoff_after(bad, policy) >= policy.longest_rest
+    return bad == _DOUBLINGS or policy.cool_down <= 0 or backoff_after(bad, policy) >= policy.outcomes.longest_rest
 
 
 def format_gains(predicted: float | None, realised: float | None) -> str:

@@ -1,23 +1,51 @@
-"""What the operator wants, as plain values: the result of reading a configuration.
+"""What the operator wants of planning: the sections of the configuration that planning reads, in the shape of the file.
 
-`config` makes a Policy out of a file and flags; the planner and the guards read it. It knows nothing of files, and
-holds the strategies' settings only as data, because strategies are found and built by `app`.
+A field is declared once, here: `config` parses files into these types, and makes the reference, the JSON schema and the
+flags from the same declarations. What planning derives from a field (a parsed selector, the thresholds of a pool) is a
+cached property beside it. Policies are frozen and compared by their fields; `dataclasses.replace` makes another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from functools import cached_property
+from typing import Annotated
 
-from rescheduler.model.selector import Labels, Selector
-from rescheduler.model.windows import ALWAYS, Schedule
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from rescheduler.model.fields import (
+    Count,
+    CountOrShare,
+    Cycles,
+    Duration,
+    FieldError,
+    LabelName,
+    LabelSelector,
+    Namespace,
+    NodeSelector,
+    ObjectName,
+    Percent,
+    Period,
+    PositiveCount,
+    Priority,
+    ResourceThresholds,
+    Section,
+    WindowText,
+    ZoneName,
+    required,
+    setting,
+)
+from rescheduler.model.selector import EVERYTHING, Labels, Selector, parse_selector
+from rescheduler.model.windows import Schedule, parse_window
 
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 
 class Approval(StrEnum):
-    """Whether plans are carried out as they are made, or wait until somebody approves."""
+    """Whether plans are carried out as they are made, or wait for approval."""
 
     AUTOMATIC = "automatic"
     REQUIRED = "required"
@@ -31,45 +59,8 @@ class MigrationMethod(StrEnum):
     EVICT = "evict"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How many pods one plan may move; None is no limit."""
-
-    total: int | None = 10
-    per_node_in: int | None = None
-    per_node_out: int | None = None
-    per_namespace: int | None = None
-    per_workload: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Concurrency:
-    """How many migrations may be under way at once; None is no limit. A node counts as source and as target."""
-
-    total: int | None = 20
-    per_node: int | None = 4
-    per_namespace: int | None = None
-    per_workload: int | str | None = 1
-    """A number, or per cent of the replicas that the workload should have, such as `10%`."""
-
-    def of_workload(self, replicas: int | None) -> int | None:
-        """How many of a workload with so many replicas; one where that many are not known, or the share is less."""
-        if not isinstance(self.per_workload, str):
-            return self.per_workload
-        return max(1, (replicas or 0) * int(self.per_workload.removesuffix("%")) // 100)
-
-
-@dataclass(frozen=True, slots=True)
-class Allowances:
-    """What is left alone unless the operator says that it may be moved."""
-
-    jobs: bool = False
-    local_storage: bool = False
-    single_replica: bool = False
-
-
 class Utilization(StrEnum):
-    """What a node's use is reckoned by: what its pods request, what is measured, or the larger of the two."""
+    """How a node's use is counted: by what its pods request, by what is measured, or by the larger of the two."""
 
     REQUESTS = "requests"
     USAGE = "usage"
@@ -77,10 +68,70 @@ class Utilization(StrEnum):
 
 
 class ThresholdMode(StrEnum):
-    """What thresholds are: per cent of allocatable, or points above the mean of the pool's nodes."""
+    """The unit of thresholds: per cent of allocatable, or points above the mean of the pool's nodes."""
 
     ABSOLUTE = "absolute"
     DEVIATION = "deviation"
+
+
+class NoEviction(StrEnum):
+    """What the annotation prefer-no-eviction of a pod means: not by choice, or not at all."""
+
+    PREFERRED = "preferred"
+    MANDATORY = "mandatory"
+
+
+@dataclass(frozen=True)
+class Limits(Section):
+    """How many pods one plan may move, by where they are and whose they are; `maxReschedulePods` caps them all."""
+
+    per_node_in: PositiveCount = setting(None, "Pods that may move onto one node.", "moves onto one node.")
+    per_node_out: PositiveCount = setting(None, "Pods that may move away from one node.", "moves off one node.")
+    per_namespace: PositiveCount = setting(None, "Pods of one namespace that may move.", "moves in one namespace.")
+    per_workload: PositiveCount = setting(
+        None, "Pods of one workload (Deployment, StatefulSet and so on) that may move.", "moves of one workload."
+    )
+
+
+@dataclass(frozen=True)
+class Concurrency(Section):
+    """How many migrations may be under way at once; the others wait."""
+
+    total: PositiveCount = setting(20, "In the whole cluster.")
+    per_node: PositiveCount = setting(4, "Away from or onto one node.")
+    per_namespace: PositiveCount = setting(None, "In one namespace.")
+    per_workload: CountOrShare = setting(
+        1,
+        "Of one workload (Deployment, StatefulSet and so on); per cent are of the replicas that it should have, "
+        "rounded down, and one at least.",
+    )
+
+    def of_workload(self, replicas: int | None) -> int | None:
+        """The limit for a workload with so many replicas; at least one, also where the number is not known."""
+        if not isinstance(self.per_workload, str):
+            return self.per_workload
+        return max(1, (replicas or 0) * int(self.per_workload.removesuffix("%")) // 100)
+
+
+@dataclass(frozen=True)
+class Allowances(Section):
+    """What is left alone unless it is allowed here."""
+
+    jobs: bool = setting(
+        False,
+        "Move pods of Jobs; their work starts again.",
+        "move pods of Jobs too, which start their work again.",
+    )
+    local_storage: bool = setting(
+        False,
+        "Move pods with emptyDir or hostPath volumes, which do not follow the pod.",
+        "move pods whose local data is lost by it.",
+    )
+    single_replica: bool = setting(
+        False,
+        "Move the only pod of a workload even where it cannot be handed off and is gone for a while.",
+        "move single replicas that are down meanwhile.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,103 +149,294 @@ class Thresholds:
         return {"cpu": self.cpu, "memory": self.memory, **dict(self.others)}
 
 
+@dataclass(frozen=True)
+class Pool(Section):
+    """Nodes with thresholds and strategies of their own.
+
+    A node belongs to the first pool whose `nodeSelector` selects it; nodes of none are under the fields at the top.
+    What a pool does not say it takes from the field of the same name at the top. Strategies that go by load see only
+    the nodes of their pool; every strategy takes pods only from nodes of pools in which it is enabled.
+    """
+
+    name: ObjectName = required("What the pool is called, once.")
+    node_selector: NodeSelector = required("Labels of its nodes, such as `pool=gpu`.")
+    cpu_threshold: Percent | None = setting(None, "As `cpuThreshold`, for this pool.")
+    memory_threshold: Percent | None = setting(None, "As `memoryThreshold`, for this pool.")
+    imbalance_threshold: Percent | None = setting(None, "As `imbalanceThreshold`, for this pool.")
+    thresholds: ResourceThresholds | None = setting(None, "As `thresholds`, for this pool.")
+    threshold_mode: ThresholdMode | None = setting(None, "As `thresholdMode`, for this pool.")
+    hot_after_cycles: Cycles | None = setting(None, "As `hotAfterCycles`, for this pool.")
+    enabled_strategies: tuple[str, ...] | None = setting(None, "Strategies that run for this pool; `[]` runs none.")
+    strategies: dict[str, dict[str, object]] | None = setting(
+        None, "Settings of strategies for this pool, over those at the top."
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """Nodes with thresholds and strategies of their own. A node belongs to the first pool that selects it."""
+class NodePool:
+    """A pool with all that it inherits: what planning reads."""
 
     name: str
     nodes: Selector
-    thresholds: Thresholds = Thresholds()
-    hot_after: int = 1
-    enabled_strategies: tuple[str, ...] = ()
-    strategy_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    thresholds: Thresholds
+    hot_after: int
+    enabled_strategies: tuple[str, ...]
+    strategy_settings: Mapping[str, Mapping[str, object]]
+
+    @classmethod
+    def of(cls, pool: Pool, policy: Policy) -> NodePool:
+        """The pool under this policy."""
+        shared = {each.name for each in fields(pool)} & {each.name for each in fields(policy)}
+        own = {name: value for name in shared if (value := getattr(pool, name)) is not None}
+        whole = replace(policy, **own)
+        return cls(
+            name=pool.name,
+            nodes=parse_selector(pool.node_selector),
+            thresholds=whole.node_thresholds,
+            hot_after=whole.hot_after_cycles,
+            enabled_strategies=whole.enabled_strategies,
+            strategy_settings=policy.pool_settings.get(pool.name, {}),
+        )
 
 
-class NoEviction(StrEnum):
-    """What the mark prefer-no-eviction means: not by choice, or not at all."""
+@dataclass(frozen=True)
+class Filters(Section):
+    """Which pods strategies may move; all of it must let a pod. Moves that somebody orders by hand are not bound by it.
 
-    PREFERRED = "preferred"
-    MANDATORY = "mandatory"
+    `excludedNamespaces`, `excludedPodSelector`, `minPodAge` and `allow` say the rest.
+    """
+
+    namespaces: tuple[Namespace, ...] = setting(
+        (), "Only pods of these namespaces are moved; `[]` is all but `excludedNamespaces`."
+    )
+    namespace_selector: LabelSelector = setting(
+        "", "Only pods of namespaces with such labels are moved, such as `team=shop`."
+    )
+    pod_selector: LabelSelector = setting("", "Only pods with such labels are moved.")
+    node_selector: LabelSelector = setting(
+        "", "Only pods on nodes with such labels are moved; they may be moved to others."
+    )
+    priority_threshold: Priority = setting(
+        None, "Pods of this priority and above are left alone: a number, or the name of a PriorityClass."
+    )
+    min_replicas: Annotated[int, Field(ge=0)] = setting(0, "Pods of controllers with fewer replicas are left alone.")
+    persistent_volumes: bool = setting(True, "Move pods with a PersistentVolumeClaim, too.")
+    protected_storage_classes: tuple[ObjectName, ...] = setting(
+        (),
+        "With `persistentVolumes: false`: leave only those alone whose claims are of these storage classes; `[]` is "
+        "all.",
+    )
+    without_controller: bool = setting(True, "Move pods that nobody manages, too, by a copy.")
+    without_disruption_budget: bool = setting(
+        True,
+        "Move pods that no PodDisruptionBudget selects, too.",
+    )
+    no_eviction_policy: NoEviction = setting(
+        NoEviction.PREFERRED,
+        "What the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` of a pod means: "
+        "`preferred` has it moved only off a node under maintenance, `mandatory` never.",
+    )
+    honour_evict_mark: bool = setting(
+        True,
+        "Whether the annotation `descheduler.alpha.kubernetes.io/evict` of a pod lifts the guards that "
+        "are only cautious; see [when](when.md).",
+    )
+
+    def __post_init__(self) -> None:
+        if self.protected_storage_classes and self.persistent_volumes:
+            raise FieldError("protectedStorageClasses", "says nothing unless persistentVolumes is false")
+
+    @cached_property
+    def namespace_labels(self) -> Selector | None:
+        """Labels that namespaces must have; None where any will do."""
+        return _narrowing(self.namespace_selector)
+
+    @cached_property
+    def pods(self) -> Selector | None:
+        """Labels that pods must have; None where any will do."""
+        return _narrowing(self.pod_selector)
+
+    @cached_property
+    def nodes(self) -> Selector | None:
+        """Labels that the nodes of pods must have; None where any will do."""
+        return _narrowing(self.node_selector)
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which pods strategies may move at all; whoever orders a move by hand is not bound by them."""
-
-    namespaces: frozenset[str] = frozenset()
-    """Only these; all where there is none."""
-    namespace_labels: Selector | None = None
-    pods: Selector | None = None
-    nodes: Selector | None = None
-    """Only pods on these nodes."""
-    priority_threshold: int | str | None = None
-    """Pods of this priority, or that of the PriorityClass of this name, and above are left alone."""
-    min_replicas: int = 0
-    persistent_volumes: bool = True
-    storage_classes: frozenset[str] = frozenset()
-    """Where pods with claims are left alone: only those with claims of these classes; all where there is none."""
-    without_controller: bool = True
-    without_disruption_budget: bool = True
-    no_eviction: NoEviction = NoEviction.PREFERRED
-    honour_evict_mark: bool = True
-    """Whether the mark `evict` of a pod lifts what is only a caution."""
+def _narrowing(text: str) -> Selector | None:
+    """A selector, or None if it selects everything."""
+    selector = parse_selector(text)
+    return None if selector == EVERYTHING else selector
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """When moves by choice may begin, and how many; None is no limit."""
+@dataclass(frozen=True)
+class Timing(Section):
+    """When moves by choice may begin; what a person has asked for does not wait. See [when](when.md)."""
 
-    schedule: Schedule = ALWAYS
-    moves_per_hour: int | None = None
-    rest_after_scaling: float = 120.0
-    """For so many seconds after its autoscaler has scaled it, a workload is left alone."""
-    moves_per_hour_per_namespace: int | None = None
+    windows: tuple[WindowText, ...] = setting(
+        (),
+        "Time windows in which moves may begin, such as `Mon-Fri 22:00-05:00`, `Sat,Sun`, `* 02:00-04:00` "
+        "or `Fri 22:00-Mon 05:00`. Outside of them plans are made and shown, and nothing is ordered; `[]` is always.",
+    )
+    time_zone: ZoneName = setting("UTC", "Time zone of the windows, such as `Europe/Berlin`.")
+    moves_per_hour: PositiveCount = setting(None, "How many moves may begin within any 60 minutes, whoever leads.")
+    moves_per_hour_per_namespace: PositiveCount = setting(
+        None, "How many of them in one namespace; other namespaces go on meanwhile."
+    )
+    rest_after_scaling: Duration = setting(
+        120.0, "How long a workload is left alone after its HorizontalPodAutoscaler has scaled it."
+    )
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The windows in their time zone."""
+        return Schedule.of(tuple(parse_window(text) for text in self.windows), self.time_zone)
 
     @property
     def counts(self) -> bool:
-        """Whether it matters how many have begun within the hour."""
+        """Whether it matters how many moves have begun within the hour."""
         return self.moves_per_hour is not None or self.moves_per_hour_per_namespace is not None
 
     @property
     def limits(self) -> bool:
         """Whether there are times at which nothing may begin."""
-        return bool(self.schedule.windows) or self.counts
+        return bool(self.windows) or self.counts
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Everything that planning is told by the operator."""
+@dataclass(frozen=True)
+class OutcomeSettings(Section):
+    """What moves come to: whether the gain that was predicted came true, looked at some time after each move.
 
-    enabled_strategies: tuple[str, ...] = ("LoadBalancing", "ResourceOptimization")
-    strategy_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    thresholds: Thresholds = Thresholds()
-    limits: Limits = Limits()
-    allow: Allowances = Allowances()
-    excluded_namespaces: frozenset[str] = frozenset({"kube-system", "kube-public"})
-    excluded_pods: Selector | None = None
-    min_pod_age: float = 60.0
-    cool_down: float = 600.0
-    longest_rest: float = 86400.0
-    """At the most so long a workload rests whose moves do not pay; the rest doubles from coolDown on."""
-    migration_method: MigrationMethod = MigrationMethod.AUTO
-    filters: Filters = Filters()
-    timing: Timing = Timing()
-    by_hand: bool = False
-    """Whether a person has ordered what is judged: filters, autoscalers and others' marks do not bind him."""
-    utilization: Utilization = Utilization.REQUESTS
-    hot_after: int = 1
-    """A node counts as hot when it has been over a threshold for so many cycles in a row."""
-    pod_group_labels: tuple[str, ...] = (POD_GROUP,)
-    """Pods of one namespace with the same value of one of these labels move together or not at all."""
-    pools: tuple[Pool, ...] = ()
+    A workload whose moves do not pay, or come back, rests longer each time: twice `coolDown`, then four times, and so
+    on.
+    """
+
+    assess_after: Period = setting(120.0, "How long after a move its gain is looked at.")
+    longest_rest: Duration = setting(
+        86400.0, "The longest rest of a workload whose moves do not pay; 0s is none but `coolDown`."
+    )
+
+
+@dataclass(frozen=True)
+class Policy(Section):
+    """Everything that planning reads of the configuration."""
+
+    rescheduling_interval: Period = setting(30.0, "How often to look at the cluster and plan.")
+    enabled_strategies: tuple[str, ...] = setting(
+        ("LoadBalancing", "ResourceOptimization"),
+        "Strategies that run, by name, each once; the order given does not matter. `[]` runs none.",
+    )
+    cpu_threshold: Percent = setting(
+        80.0, "Per cent of a node's allocatable CPU above which the node is hot.", "above it a node is hot."
+    )
+    memory_threshold: Percent = setting(
+        80.0, "Per cent of a node's allocatable memory above which the node is hot.", "the same of memory."
+    )
+    imbalance_threshold: Percent = setting(
+        20.0,
+        "Percentage points between the most and the least used node that are accepted as balanced.",
+        "the gap between nodes that LoadBalancing accepts.",
+    )
+    thresholds: ResourceThresholds = setting(
+        {},
+        "Thresholds of other resources, in per cent, such as `{pods: 90, nvidia.com/gpu: 95}`. CPU and "
+        "memory always have one; any other resource that nodes have, pod count and extended ones too, counts as soon "
+        "as it is named here. One that is not named makes no node hot and is not balanced.",
+    )
+    threshold_mode: ThresholdMode = setting(
+        ThresholdMode.ABSOLUTE,
+        "What thresholds are: `absolute` is per cent of allocatable, `deviation` points above what "
+        "all nodes of the pool use together, in per cent of what they have together.",
+    )
+    utilization: Utilization = setting(
+        Utilization.REQUESTS,
+        "What a node's use is reckoned by: what its pods request, `usage` as it is measured, or the `max` "
+        "of both, pod by pod. Whether a pod fits on a node always goes by requests.",
+        "what a node's use is reckoned by, what pods request or what is measured.",
+    )
+    hot_after_cycles: Cycles = setting(1, "A node counts as hot when it has been so for this many cycles in a row.")
+    pod_group_labels: tuple[LabelName, ...] = setting(
+        (),
+        f"Labels of pod groups besides `{POD_GROUP}`: pods of one namespace with the same value of one of "
+        "them move together or not at all.",
+    )
+    pools: tuple[Pool, ...] = setting((), "Node pools with thresholds and strategies of their own; see below.")
+    max_reschedule_pods: Count = setting(10, "Pods that one plan may move in all; 0 moves none.", "moves in one plan.")
+    excluded_namespaces: tuple[Namespace, ...] = setting(
+        ("kube-system", "kube-public"), "Namespaces whose pods are never moved."
+    )
+    excluded_pod_selector: LabelSelector = setting(
+        "",
+        "Labels of pods that are never moved, such as `app=db,tier in (cache)`; empty excludes none.",
+        "leave these alone.",
+    )
+    limits: Limits = setting(Limits(), "Finer limits; see below.")
+    min_pod_age: Duration = setting(60.0, "Younger pods are left alone.", "leave younger pods alone.")
+    cool_down: Duration = setting(
+        600.0, "How long a moved pod and its workload rest before a next move.", "how long a moved workload rests."
+    )
+    allow: Allowances = setting(Allowances(), "What may be moved besides; see below.")
+    filters: Filters = setting(Filters(), "Which pods may be moved; see below.")
+    when: Timing = setting(Timing(), "When moves may begin; see below.")
+    migration_method: MigrationMethod = setting(
+        MigrationMethod.AUTO,
+        "How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
+        "`auto` picks the gentlest way that fits each pod.",
+        "how pods are moved.",
+    )
+    approval: Approval = setting(
+        Approval.AUTOMATIC,
+        "`required`: plans wait until somebody approves on the page, with `rescheduler approve`, or by "
+        "annotating the PodMigrations; `automatic` carries them out as they are made.",
+    )
+    approval_timeout: Period = setting(
+        3600.0, "A move that nobody approves of for so long is given up, and planned anew."
+    )
+    outcomes: OutcomeSettings = setting(OutcomeSettings(), "What moves come to; see below.")
+
+    by_hand: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = False
+    """Not of the file: whether a person has ordered what is judged. Filters, autoscalers and annotations of other tools
+    do not apply then."""
+    pod_groups: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = True
+    """Not of the file: whether pods of a group move only together."""
+    strategy_settings: Annotated[SkipJsonSchema[Mapping[str, Mapping[str, object]]], Field(exclude=True)] = field(
+        default_factory=dict
+    )
+    """Not of the file: all settings of strategies by their Python names, inherited ones and defaults too; only data,
+    since `app` finds and builds strategies."""
+    pool_settings: Annotated[SkipJsonSchema[Mapping[str, Mapping[str, Mapping[str, object]]]], Field(exclude=True)] = (
+        field(default_factory=dict)
+    )
+    """Not of the file: the same for each pool, by the pool's name."""
+
+    @cached_property
+    def excluded_pods(self) -> Selector | None:
+        """Pods that are never moved. To a selector of Kubernetes empty is everything; an empty exclusion is none."""
+        return _narrowing(self.excluded_pod_selector)
+
+    @cached_property
+    def group_labels(self) -> tuple[str, ...]:
+        """Pods of one namespace with the same value of one of these labels move together or not at all."""
+        return (POD_GROUP, *self.pod_group_labels) if self.pod_groups else ()
+
+    @cached_property
+    def node_thresholds(self) -> Thresholds:
+        """The thresholds of nodes that belong to no pool."""
+        return Thresholds(
+            self.cpu_threshold, self.memory_threshold, tuple(sorted(self.thresholds.items())), self.threshold_mode
+        )
+
+    @cached_property
+    def node_pools(self) -> tuple[NodePool, ...]:
+        """The pools, with what they inherit from the fields at the top."""
+        return tuple(NodePool.of(pool, self) for pool in self.pools)
 
     @property
-    def strategies(self) -> tuple[str, ...]:
+    def strategies_anywhere(self) -> tuple[str, ...]:
         """The strategies that run for any node."""
-        pools = (name for pool in self.pools for name in pool.enabled_strategies)
+        pools = (name for pool in self.node_pools for name in pool.enabled_strategies)
         return tuple(dict.fromkeys((*self.enabled_strategies, *pools)))
 
     def strategies_for(self, labels: Labels) -> tuple[str, ...]:
         """The strategies that run for a node with these labels."""
-        pool = next((pool for pool in self.pools if pool.nodes.matches(labels)), None)
+        pool = next((pool for pool in self.node_pools if pool.nodes.matches(labels)), None)
         return self.enabled_strategies if pool is None else pool.enabled_strategies

@@ -12,7 +12,7 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.move_history import is_by_choice
 from rescheduler.model.objects import DisruptionBudget, Pod
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import Limits
+from rescheduler.model.policy import Policy
 from rescheduler.model.selector import Labels
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.planning.columns import Mask
@@ -30,8 +30,9 @@ def _objection(guard: PlanGuard, why: str) -> Objection:
 class Budgets:
     """What is left of the limits; spent move by move."""
 
-    def __init__(self, limits: Limits, node_count: int) -> None:
-        self._limits = limits
+    def __init__(self, policy: Policy, node_count: int) -> None:
+        self._limits = limits = policy.limits
+        self._most = policy.max_reschedule_pods
         self._moves = 0
         self._out: Counter[int] = Counter()
         self._into: Counter[int] = Counter()
@@ -44,12 +45,12 @@ class Budgets:
     @property
     def exhausted(self) -> bool:
         """Whether no more move whatever is allowed."""
-        return self._limits.total is not None and self._moves >= self._limits.total
+        return self._most is not None and self._moves >= self._most
 
     @property
     def moves_left(self) -> int | None:
         """How many more moves are allowed; None without a limit."""
-        return None if self._limits.total is None else max(self._limits.total - self._moves, 0)
+        return None if self._most is None else max(self._most - self._moves, 0)
 
     def targets(self) -> Mask | None:
         """[N]: nodes that may still receive pods; None when all may."""
@@ -61,7 +62,7 @@ class Budgets:
         if self.exhausted:
             return _objection(
                 PlanGuard.MAX_RESCHEDULE_PODS,
-                f"maxReschedulePods ({limits.total}) is reached: this and what would follow waits for the next cycle",
+                f"maxReschedulePods ({self._most}) is reached: this and what would follow waits for the next cycle",
             )
         if limits.per_node_out is not None and self._out[source] >= limits.per_node_out:
             return _objection(

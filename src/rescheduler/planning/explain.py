@@ -184,8 +184,8 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
     source = columns.node_index.get(pod.node, -1)
     if pod.node and source < 0:
         yield str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input"
-    budgets = Budgets(planner.policy.limits, len(columns.nodes))
-    hours = HourlyLimit(planner.snapshot, planner.policy.timing.moves_per_hour_per_namespace)
+    budgets = Budgets(planner.policy, len(columns.nodes))
+    hours = HourlyLimit(planner.snapshot, planner.policy.when.moves_per_hour_per_namespace)
     disruption = DisruptionHeadroom(planner.snapshot, workloads)
     for move in plan.moves:
         other = columns.pod_index[(move.namespace, move.pod)]
@@ -209,7 +209,7 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
 def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequence[str]) -> Iterator[str]:
     ran = f"the strategies that ran are {', '.join(strategies)}" if strategies else "no strategy is enabled"
     yield f"No strategy asks for it; {ran}."
-    total = planner.policy.limits.total
+    total = planner.policy.max_reschedule_pods
     if total is not None and len(plan.moves) >= total:
         yield f"The plan has reached maxReschedulePods ({total}), so not all that should move was proposed."
     before, after = (

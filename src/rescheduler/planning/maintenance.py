@@ -62,7 +62,7 @@ def drain_statuses(
     snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[StrategySettings], nodes: Iterable[str]
 ) -> list[DrainStatus]:
     """What is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
-    planner = Planner(snapshot, replace(policy, limits=Limits(total=None)))
+    planner = Planner(snapshot, replace(policy, max_reschedule_pods=None, limits=Limits()))
     plan = planner.plan([emptying])
     on: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:

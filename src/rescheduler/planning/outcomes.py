@@ -43,7 +43,7 @@ def find_undone(
             undoes = can_undo(later.order.strategy)
             gone = ways[later.progress.target, later.progress.source] if undoes else []
             newest_first = reversed(range(len(gone)))
-            undone = next((at for at in newest_first if _undoes(later, gone[at], policy.longest_rest)), None)
+            undone = next((at for at in newest_first if _undoes(later, gone[at], policy.outcomes.longest_rest)), None)
             if undone is not None:
                 found.add(_key(gone.pop(undone)))
             ways[later.progress.source, later.progress.target].append(later)

@@ -78,8 +78,8 @@ def unknown_resources(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str
 
 def _with_thresholds(policy: Policy) -> Iterator[tuple[str, str]]:
     """Field and resource, CPU and memory aside; what a pool has from the top is told of the top."""
-    yield from (("thresholds", name) for name, _ in policy.thresholds.others)
-    for pool in policy.pools:
+    yield from (("thresholds", name) for name, _ in policy.node_thresholds.others)
+    for pool in policy.node_pools:
         yield from ((f"thresholds of pool {pool.name}", name) for name, _ in pool.thresholds.others)
 
 
@@ -124,7 +124,7 @@ class Planner:
         self.load = Load(self.whatif, policy.utilization, counted_resources(policy))
         self.levels = NodeThresholds(self.columns, policy, self.load)
         self.workloads = Workloads(snapshot)
-        groups = PodGroups(self.columns, policy.pod_group_labels)
+        groups = PodGroups(self.columns, policy.group_labels)
         self._ground = PlanningContext(
             self.feasibility, self.load, self.levels, self.workloads, groups, self, self._ripe(), set()
         )
@@ -136,8 +136,8 @@ class Planner:
         self._ranking = TargetRanking(self.columns, self.view, self.feasibility.node_masks)
         self.whatif.add_listener(self._ranking)
         self._disruption = DisruptionHeadroom(snapshot, self.workloads)
-        self._budgets = Budgets(policy.limits, len(snapshot.nodes))
-        self._hours = HourlyLimit(snapshot, policy.timing.moves_per_hour_per_namespace)
+        self._budgets = Budgets(policy, len(snapshot.nodes))
+        self._hours = HourlyLimit(snapshot, policy.when.moves_per_hour_per_namespace)
         self.targets = TargetFinder(self.feasibility, self.view, self._ranking, self._budgets)
         self._moves: list[Move] = []
         self.reasons: dict[int, tuple[str, str]] = {}
@@ -283,7 +283,7 @@ class Planner:
 
     def _too_many(self, pod_moves: tuple[PodMove, ...], strategy: str) -> Rejection | None:
         """Why so many never go together, however empty the plan or the hour is."""
-        most, hourly = self.policy.limits.total, self.policy.timing.moves_per_hour
+        most, hourly = self.policy.max_reschedule_pods, self.policy.when.moves_per_hour
         if most is not None and len(pod_moves) > max(most, 1):
             guard, limit = PlanGuard.MAX_RESCHEDULE_PODS, f"maxReschedulePods is {most}"
         elif hourly is not None and len(pod_moves) > hourly and not is_mandatory(strategy):
@@ -291,7 +291,7 @@ class Planner:
         elif not is_mandatory(strategy) and (crowd := self._crowd(pod_moves)):
             guard, limit = (
                 PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE,
-                f"{crowd}, and {FIELD} is {self.policy.timing.moves_per_hour_per_namespace}",
+                f"{crowd}, and {FIELD} is {self.policy.when.moves_per_hour_per_namespace}",
             )
         else:
             return None
@@ -301,7 +301,7 @@ class Planner:
 
     def _crowd(self, pod_moves: tuple[PodMove, ...]) -> str:
         """How many of these are of one namespace, if those never go within an hour; empty if they may."""
-        most = self.policy.timing.moves_per_hour_per_namespace
+        most = self.policy.when.moves_per_hour_per_namespace
         if most is None or len(pod_moves) <= most:
             return ""
         ((namespace, count),) = Counter(

@@ -25,7 +25,7 @@ from rescheduler.planning.guards.base import Lasting
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.refusals import PlanGuard
 
-_UNLIMITED = Limits(total=None)
+_UNLIMITED = Limits()
 _TEMPORARY = frozenset({PlanGuard.DISRUPTION_BUDGET, PlanGuard.WORKLOAD_AT_ONCE, PlanGuard.NO_TARGET})
 """Refusals by the plan that may be gone a little later."""
 
@@ -63,12 +63,17 @@ class Revalidator:
         # Not 0 seconds of rest, but less: the API server's clock may be ahead of ours.
         # Nor is it asked again who moves together: each member of a pod group is an order of its own by now.
         # Whether its hour has room for it, `runtime.timing` says.
-        timing = replace(policy.timing, moves_per_hour_per_namespace=None)
         judged = replace(
-            policy, limits=_UNLIMITED, cool_down=-inf, min_pod_age=-inf, pod_group_labels=(), timing=timing
+            policy,
+            max_reschedule_pods=None,
+            limits=_UNLIMITED,
+            cool_down=-inf,
+            min_pod_age=-inf,
+            pod_groups=False,
+            when=replace(policy.when, moves_per_hour_per_namespace=None),
         )
         # Whoever orders a move by hand knows which namespace he is in, and what is filtered.
-        by_hand = replace(judged, excluded_namespaces=frozenset(), excluded_pods=None, by_hand=True)
+        by_hand = replace(judged, excluded_namespaces=(), excluded_pod_selector="", by_hand=True)
         self._policies = {False: judged, True: by_hand}
         self._snapshot = snapshot
         self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}

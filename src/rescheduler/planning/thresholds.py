@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, NodeLoad
-from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds
+from rescheduler.model.policy import NodePool, Policy, ThresholdMode, Thresholds
 from rescheduler.model.selector import Labels
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import PODS, Columns, Floats, Indexes, Ints, Mask
@@ -30,10 +30,10 @@ def counted_resources(policy: Policy) -> list[str]:
 
 
 def _all(policy: Policy) -> list[Thresholds]:
-    return [policy.thresholds, *(pool.thresholds for pool in policy.pools)]
+    return [policy.node_thresholds, *(pool.thresholds for pool in policy.node_pools)]
 
 
-def pool_number(pools: Sequence[Pool], labels: Labels) -> int:
+def pool_number(pools: Sequence[NodePool], labels: Labels) -> int:
     """The number of the pool that a node with these labels belongs to: the first that selects it; -1 for none."""
     return next((number for number, pool in enumerate(pools) if pool.nodes.matches(labels)), -1)
 
@@ -100,13 +100,13 @@ class NodeThresholds:
     @cached_property
     def pool(self) -> Indexes:
         """[N]: the number of each node's pool; -1 for nodes of none."""
-        pools = self._policy.pools
+        pools = self._policy.node_pools
         return np.array([pool_number(pools, node.labels) for node in self._columns.nodes], np.int32)
 
     @property
     def pools(self) -> list[str]:
         """What the pools are called, by their numbers."""
-        return [pool.name for pool in self._policy.pools]
+        return [pool.name for pool in self._policy.node_pools]
 
     @property
     def names(self) -> list[str]:
@@ -122,7 +122,7 @@ class NodeThresholds:
         """[N]: the nodes of a pool; of none for an empty name; all of them for None."""
         if name is None:
             return np.ones(len(self._columns.nodes), np.bool_)
-        numbers = {pool.name: number for number, pool in enumerate(self._policy.pools)}
+        numbers = {pool.name: number for number, pool in enumerate(self._policy.node_pools)}
         found: Mask = self.pool == numbers.get(name, -1)
         return found
 
@@ -143,7 +143,9 @@ class NodeThresholds:
         Where that pool's thresholds are a deviation, low ones are points below the mean of each node's own pool.
         """
         capacity = self._load.capacity
-        of_pool = next((each.thresholds for each in self._policy.pools if each.name == pool), self._policy.thresholds)
+        of_pool = next(
+            (each.thresholds for each in self._policy.node_pools if each.name == pool), self._policy.node_thresholds
+        )
         limit: Ints = np.full(capacity.shape, np.iinfo(np.int64).max)
         for row, name in enumerate(self.names):
             if name not in named:
@@ -159,7 +161,7 @@ class NodeThresholds:
     @cached_property
     def hot_after(self) -> Indexes:
         """[N]: for how many cycles in a row a node must have been over its limit to count as hot."""
-        found = [self._policy.hot_after, *(pool.hot_after for pool in self._policy.pools)]
+        found = [self._policy.hot_after_cycles, *(pool.hot_after for pool in self._policy.node_pools)]
         cycles: Indexes = np.array(found, np.int32)[self.pool + 1]
         return cycles
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from rescheduler.migration.observation import annotations_of
 from rescheduler.model import labels
+from rescheduler.model.fields import Duration, Period, Reason, Section, setting
 from rescheduler.model.json import Json
 
 FAILED_REASONS = (
@@ -22,31 +26,39 @@ FAILED_REASONS = (
 """Of pods that have failed as a whole: `Error` is an exit code, the others are the kubelet's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverySettings:
-    """Which failures count and how long each may last, in seconds."""
+@dataclass(frozen=True)
+class RecoverySettings(Section):
+    """Pods that fail on their node, of workloads with the annotation `scheduling-retries`: deleted, made elsewhere."""
 
-    enabled: bool = True
-    crash_restarts: int = 3
-    """So many restarts make a crash loop of a crash."""
-    failed_reasons: tuple[str, ...] = FAILED_REASONS
-    """Of pods in phase Failed; a `*` at the end stands for anything."""
-    start_timeout: float = 600.0
-    """A pod that is on a node and has not started for so long has failed."""
-    image_pull_timeout: float = 120.0
-    """An image that cannot be pulled for so long is this node's failure."""
-    node_not_ready: float = 60.0
-    """A node that is not ready for so long has lost its pods."""
-    delay: float = 5.0
-    """A failure is acted upon when it has been seen for so long."""
-    same_node_delay: float = 30.0
-    """A pod that came back to a node where its like had failed before was kept off it by nobody: it waits so long."""
-    clear_after: float = 600.0
-    """A workload that has been healthy for so long starts with a clean record."""
-    forget_after: float = 3600.0
-    """A failure that is older says nothing about its node any more."""
-    fault_nodes: int = 4
-    """Pods that failed on so many nodes, and run nowhere, fail by their workload's own fault."""
+    enabled: bool = setting(True, "Reschedule failed pods of workloads that ask for it.")
+    crash_restarts: Annotated[int, Field(ge=1, le=1000)] = setting(
+        3, "Restarts of a container after which a crash counts as a failure."
+    )
+    failed_reasons: tuple[Reason, ...] = setting(
+        FAILED_REASONS,
+        "Reasons of pods in phase Failed that count; `Error` is a container's exit code, and `OutOf*` all "
+        "that begin so.",
+    )
+    start_timeout: Period = setting(600.0, "A pod that has not started on its node after this time has failed.")
+    image_pull_timeout: Period = setting(
+        120.0, "A pod whose image cannot be pulled on its node for this time has failed."
+    )
+    node_not_ready: Period = setting(60.0, "A pod whose node has not been ready for this time has failed.")
+    delay: Duration = setting(5.0, "How long a failure must have lasted before anything is done about it.")
+    same_node_delay: Duration = setting(
+        30.0,
+        "How long a pod waits that came back to a node where its like failed before: nobody kept it off, "
+        "so another try would only use up its retries.",
+    )
+    clear_after: Period = setting(
+        600.0, "A workload whose pods have all been Ready for this time has its record cleared."
+    )
+    forget_after: Period = setting(3600.0, "An older failure is forgotten: its node may be tried again.")
+    fault_nodes: Annotated[int, Field(ge=2, le=1000)] = setting(
+        4,
+        "Pods that failed on so many nodes and run on none fail by their workload's own fault (a bad "
+        "image, a bad configuration): they are not moved on.",
+    )
 
 
 MOST = 1000

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from rescheduler.model.fields import Duration
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import format_duration
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
-from rescheduler.planning.settings import Duration, StrategySettings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import exit_codes_of, find_ended, parts_of, states_of
 from rescheduler.strategies.support.settings import PodFilters, PodSelection

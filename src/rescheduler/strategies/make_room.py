@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from rescheduler.model.fields import Duration
 from rescheduler.model.objects import Pod
 from rescheduler.planning.api import Arrival, PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.refusals import PlanGuard
-from rescheduler.planning.settings import Duration, StrategySettings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.room import Refused, Room, RoomSearch
 from rescheduler.strategies.support.settings import PodFilters, PodSelection

@@ -7,11 +7,12 @@ from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from rescheduler.model.fields import Duration
 from rescheduler.model.objects import Pod, PodCondition
 from rescheduler.model.time import format_duration
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.settings import Duration, StrategySettings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import (
     TroubledNodes,

@@ -13,12 +13,13 @@ from itertools import islice
 
 import numpy as np
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model import labels
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import RESOURCES, MeasuredUsage, UsageSettings
+from rescheduler.model.usage import RESOURCES, MeasuredUsage
 from rescheduler.planning.workloads import Workloads
 from rescheduler.usage.samples import (
     CELLS,

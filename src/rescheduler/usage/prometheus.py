@@ -21,11 +21,11 @@ import aiohttp
 import msgspec
 
 from rescheduler import __version__
+from rescheduler.config.schema import PrometheusAccess
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Usage
 from rescheduler.model.quantity import MAX
 from rescheduler.model.time import format_duration
-from rescheduler.model.usage import PrometheusAccess
 from rescheduler.usage.samples import FirstNames, QueryError, Take, UsageError, UsageFileError
 
 _LONGEST = 200  # characters of somebody else's text within a sentence

@@ -117,7 +117,7 @@ class ThresholdRules:
     @property
     def relative(self) -> bool:
         """Whether thresholds are above a mean, which changes with every pod."""
-        every = (self.policy.thresholds, *(pool.thresholds for pool in self.policy.pools))
+        every = (self.policy.node_thresholds, *(pool.thresholds for pool in self.policy.node_pools))
         return any(each.mode is ThresholdMode.DEVIATION for each in every)
 
 
@@ -148,8 +148,8 @@ class NodeInfo(NamedTuple):
     @classmethod
     def of(cls, node: Node, judging: ThresholdRules) -> NodeInfo:
         """As its row tells it."""
-        number = pool_number(judging.policy.pools, node.labels)
-        pool = judging.policy.pools[number].name if number >= 0 else pool_of(node)
+        number = pool_number(judging.policy.node_pools, node.labels)
+        pool = judging.policy.node_pools[number].name if number >= 0 else pool_of(node)
         counting = node.ready and not node.problem and not node.control_plane
         return cls(capacity_of(node, judging.resources), zone_of(node), pool, state_of(node), number, counting)
 
@@ -263,7 +263,7 @@ class NodeStats:
             describe_spread(percent[MEMORY]),
             int(self.hot.sum()),
             describe_other_spreads(judging.counted, percent[judging.rows], capacity),
-            count_hot_by_pool([pool.name for pool in judging.policy.pools], frame.number, self.hot),
+            count_hot_by_pool([pool.name for pool in judging.policy.node_pools], frame.number, self.hot),
         )
 
     def at(self, index: int) -> SingleNodeStats:

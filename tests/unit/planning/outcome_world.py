@@ -14,13 +14,13 @@ from rescheduler.model.migration import (
     PodMigration,
 )
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import Policy
+from rescheduler.model.policy import OutcomeSettings, Policy
 from tests.support.builders import NOW
 
 WEB = ObjectReference("Deployment", "web")
 WEB_KEY = ("Deployment", "shop", "web")
 PAID, NOT_PAID, CAME_BACK, UNKNOWN = OutcomeVerdict
-POLICY = Policy(cool_down=600.0, longest_rest=86400.0)
+POLICY = Policy(cool_down=600.0, outcomes=OutcomeSettings(longest_rest=86400.0))
 
 
 def move(

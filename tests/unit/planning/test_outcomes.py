@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rescheduler.model.migration import ObjectReference, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.move_history import backoff_after, longest_streak
 from rescheduler.model.objects import Owner, Workload
-from rescheduler.model.policy import Policy
+from rescheduler.model.policy import OutcomeSettings, Policy
 from rescheduler.model.time import MAX_INSTANT
 from rescheduler.planning.outcomes import find_backoffs, find_needed, find_undone, is_due, move_histories
 from tests.support.builders import NOW
@@ -54,7 +54,7 @@ class TestComingBack:
             move("other", "b>a", ended=NOW + 700, workload=ObjectReference("Deployment", "api")),
             move("other", "b>a", ended=NOW + 700, strategy="NodeMaintenance"),
             move("other", "b>a", ended=NOW + 0.5),
-            move("other", "b>a", ended=NOW + POLICY.longest_rest + 2),
+            move("other", "b>a", ended=NOW + POLICY.outcomes.longest_rest + 2),
         ],
         ids=["elsewhere", "from elsewhere", "another workload", "an emptied node", "at the same time", "long after"],
     )
@@ -141,7 +141,7 @@ class TestWhatCounts:
 class TestTheRest:
     @given(st.integers(1, 80), st.floats(0.0, 1e6), st.floats(0.0, 1e6))
     def test_it_doubles_with_each_bad_move_up_to_the_longest(self, count: int, cool: float, longest: float) -> None:
-        policy = Policy(cool_down=cool, longest_rest=longest)
+        policy = Policy(cool_down=cool, outcomes=OutcomeSettings(longest_rest=longest))
         one, next_one = backoff_after(count, policy), backoff_after(count + 1, policy)
         assert one <= next_one <= longest
         assert next_one in (2 * one, longest) or count >= 60
@@ -168,7 +168,9 @@ class TestTheRest:
         )
         assert why(CAME_BACK).startswith("its last move came back (12.0 points predicted, 0.3 came true): it rests")
         assert why(CAME_BACK, NOT_PAID).startswith("its last 2 moves did not pay or came back (")
-        assert why(NOT_PAID, policy=replace(POLICY, longest_rest=900.0)).endswith("08:15:00Z, longestRest")
+        assert why(NOT_PAID, policy=replace(POLICY, outcomes=OutcomeSettings(longest_rest=900.0))).endswith(
+            "08:15:00Z, longestRest"
+        )
 
     def test_a_move_that_ended_at_the_end_of_time_breaks_nothing(self) -> None:
         (found,) = in_a_row([NOT_PAID])
@@ -185,8 +187,8 @@ class TestTheRest:
         [
             replace(POLICY, cool_down=0.0),
             replace(POLICY, cool_down=-inf),
-            replace(POLICY, longest_rest=0.0),
-            replace(POLICY, longest_rest=COOL),
+            replace(POLICY, outcomes=OutcomeSettings(longest_rest=0.0)),
+            replace(POLICY, outcomes=OutcomeSettings(longest_rest=COOL)),
         ],
         ids=["no coolDown", "orders", "no longestRest", "no longer than coolDown"],
     )
@@ -221,7 +223,7 @@ class TestWhatIsNeeded:
     def test_the_rest_is_the_same_without_what_is_not_needed(
         self, found: list[OutcomeVerdict | None], hours: int
     ) -> None:
-        policy = Policy(cool_down=600.0, longest_rest=4800.0)
+        policy = Policy(cool_down=600.0, outcomes=OutcomeSettings(longest_rest=4800.0))
         moves = in_a_row(found)
         now = NOW + hours * 600.0
         keep = find_needed(moves, policy, 120.0, now)
@@ -234,7 +236,7 @@ class TestWhatIsNeeded:
     @given(st.lists(st.sampled_from([PAID, CAME_BACK, NOT_PAID, None]), max_size=12), st.integers(0, 10))
     def test_nor_does_going_to_and_fro_change_that(self, found: list[OutcomeVerdict | None], times: int) -> None:
         """Here moves that paid may only have brought a pod back; what is young is known whether it is needed or not."""
-        policy = Policy(cool_down=600.0, longest_rest=2400.0)
+        policy = Policy(cool_down=600.0, outcomes=OutcomeSettings(longest_rest=2400.0))
         ways = ("a>b", "b>a")
         first = NOW - 3600.0 * (len(found) - 1)
         moves = [move(f"m{n}", ways[n % 2], ended=first + 3600.0 * n, verdict=each) for n, each in enumerate(found)]

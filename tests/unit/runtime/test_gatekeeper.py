@@ -409,7 +409,7 @@ def test_another_policy_is_judged_by_at_once() -> None:
 
     async def story(judge: CachedRevalidator, _: StillLoop) -> None:
         assert (await judge.rule(order_of(0))).method is Method.HANDOFF
-        drawn.policy = Policy(excluded_namespaces=frozenset({"default"}))
+        drawn.policy = Policy(excluded_namespaces=("default",))
         assert (await judge.rule(order_of(1))).method is None
         assert drawn.looks == 2
 

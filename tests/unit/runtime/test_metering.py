@@ -10,8 +10,8 @@ from typing import Self
 
 import structlog
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model.objects import Pod, Usage
-from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsMissingError

@@ -59,7 +59,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.shown[WEB_KEY] = OwnedObjects(WEB, (WEB_SET,), (ILL,))
-        policy = Policy(excluded_namespaces=frozenset({"away"}))
+        policy = Policy(excluded_namespaces=("away",))
         known = Known(self.cache, MigrationCache(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
         hands = Hands(self, self, self, self.counted.append, lambda: clock() >= self.steered_from)

@@ -12,7 +12,6 @@ from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
-from rescheduler.model.selector import parse_selector
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.recovery.failed_pods import detect_failure
 from rescheduler.recovery.model import WorkloadState
@@ -24,7 +23,7 @@ from tests.unit.runtime.failing_world import ASKS, SPACE, body, crashing, pod, t
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
 NODES = ("one", "two", "three")
-POLICY = Policy(excluded_namespaces=frozenset({"away"}), excluded_pods=parse_selector("tier=gold"))
+POLICY = Policy(excluded_namespaces=("away",), excluded_pod_selector="tier=gold")
 
 
 class Reads:

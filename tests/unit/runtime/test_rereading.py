@@ -126,7 +126,7 @@ def test_a_file_that_is_written_in_place_is_taken_over_when_it_holds_still(path:
     assert stage.look(1) == []
     assert stage.threshold == 80.0
     assert stage.look(1) == [ReloadResult.ACCEPTED]
-    assert (stage.threshold, stage.live_config.policy().thresholds.cpu, stage.live_config.since) == (
+    assert (stage.threshold, stage.live_config.policy().node_thresholds.cpu, stage.live_config.since) == (
         70.0,
         70.0,
         stage.now,

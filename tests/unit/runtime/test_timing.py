@@ -15,7 +15,6 @@ from rescheduler.migration.observation import Observation, StepContext
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Timing
-from rescheduler.model.windows import Schedule, parse_window
 from rescheduler.planning.budgets import HOUR
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
 from rescheduler.runtime.executor import StartDecision
@@ -33,7 +32,7 @@ from tests.unit.migration.scenes import node as target_node
 PATIENCE = 600.0
 BY_CHOICE = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)
 BY_HAND = MigrationSpec("web-a", "web-a-uid", target="two")
-AT_TEN = Timing(Schedule.of((parse_window("Fri 10:00-12:00"),), "Europe/Berlin"))
+AT_TEN = Timing(("Fri 10:00-12:00",), "Europe/Berlin")
 """NOW is Friday, 2027-01-15, at 09:00 in Berlin."""
 CLOSED = "no time window is open before Fri 2027-01-15 10:00 Europe/Berlin (when.windows)"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model.objects import Usage
-from rescheduler.model.usage import UsageSettings
 from rescheduler.usage.history import UsageHistory
 from tests.support.builders import NOW
 

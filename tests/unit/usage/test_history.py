@@ -7,9 +7,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model import labels
 from rescheduler.model.objects import Usage
-from rescheduler.model.usage import UsageSettings
 from tests.support.builders import NOW, cluster, deployment, node, pod, statefulset
 from tests.unit.usage.rows import hear, heard, of_node, of_pod
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.app.planning import measured_once
+from rescheduler.config.schema import PrometheusAccess, UsageSettings, UsageSource
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import MeasuredUsage, PrometheusAccess, UsageSettings, UsageSource
+from rescheduler.model.usage import MeasuredUsage
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.config.schema import PrometheusAccess, PrometheusQueries
 from rescheduler.model.objects import Usage
-from rescheduler.model.usage import PrometheusAccess, PrometheusQueries
 from rescheduler.usage import prometheus as module
 from rescheduler.usage.prometheus import Prometheus
 from rescheduler.usage.samples import UsageError, UsageFileError

@@ -10,8 +10,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model.objects import Pod, Usage
-from rescheduler.model.usage import MeasuredUsage, UsageSettings
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.usage.history import OverheadHistory, SystemOverhead, UsageHistory
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod

@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from rescheduler.config.errors import format_path
-from rescheduler.config.sections import UsageFields
-from rescheduler.config.validate import parse
-from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
+from rescheduler.config.schema import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
+from rescheduler.config.validate import fields_by_name, parse
 
 URL = "http://prometheus.monitoring:9090"
 
 
+def parsed(fields: dict[str, Any]) -> UsageSettings:
+    found = parse(fields, UsageSettings, ())
+    assert isinstance(found, UsageSettings), found
+    return found
+
+
 def refusal(**fields: Any) -> list[str]:
-    found = parse(fields, UsageFields, ("usage",))
+    found = parse(fields, UsageSettings, ("usage",))
     assert isinstance(found, list), found
     return [f"{format_path(finding.loc)}: {finding.message}" for finding in found]
 
 
-def test_nothing_said_is_the_defaults() -> None:
-    assert UsageFields().settings() == UsageSettings()
-
-
 def test_everything_said_is_what_sources_get() -> None:
-    fields = UsageFields.model_validate(
+    fields = parsed(
         {
             "source": "prometheus",
             "interval": "15s",
@@ -44,7 +44,7 @@ def test_everything_said_is_what_sources_get() -> None:
         }
     )
     ready = PrometheusQueries()
-    assert fields.settings() == UsageSettings(
+    assert fields == UsageSettings(
         UsageSource.PROMETHEUS,
         15.0,
         600.0,
@@ -65,7 +65,7 @@ def test_everything_said_is_what_sources_get() -> None:
     "url", [URL, "https://prom", "http://[fd00::7]:9090", "http://10.0.0.7:9090/a/b", "HTTP://prom"]
 )
 def test_an_address_may_look_like_this(url: str) -> None:
-    fields = UsageFields.model_validate({"source": "prometheus", "prometheus": {"url": url}})
+    fields = parsed({"source": "prometheus", "prometheus": {"url": url}})
     assert fields.prometheus.url == url
 
 
@@ -112,12 +112,10 @@ def test_what_cannot_be_meant_is_refused_with_the_cure(fields: dict[str, Any], s
 
 def test_every_field_is_described() -> None:
     def described(model: Any) -> bool:
-        return all(field.description for field in model.model_fields.values())
+        return all(field.description for field in fields_by_name(model).values())
 
-    fields = UsageFields.model_fields["prometheus"].default
-    assert all(described(type(each)) for each in (UsageFields(), fields, fields.queries))
+    assert all(map(described, (UsageSettings, PrometheusAccess, PrometheusQueries)))
 
 
 def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(ValidationError):
-        UsageFields.model_validate({"scource": "prometheus"})
+    assert refusal(scource="prometheus") == ["usage.scource: is not a known field"]

@@ -13,16 +13,16 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.plan import ClusterLoad, NodeLoad
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization
-from rescheduler.model.selector import parse_selector
 from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.thresholds import other_percents, resources_over
 from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY
 from rescheduler.web.node_stats import NodeStatsTracker
 from tests.support.examples import examples
+from tests.support.planning import threshold_fields
 from tests.support.showing import NOW, node, pod
 
-POLICY = Policy(thresholds=Thresholds(cpu=70.0, memory=80.0))
+POLICY = Policy(cpu_threshold=70.0, memory_threshold=80.0)
 GPU = "example.com/gpu"
 NODES = ("a", "b", "c", "d")
 PLACES = ("", *NODES, "nowhere")
@@ -82,9 +82,9 @@ some_thresholds = st.builds(
 )
 some_policies = st.builds(
     lambda top, gpu, small, utilization: Policy(
-        thresholds=top,
+        **threshold_fields(top),
         pools=tuple(
-            Pool(name, parse_selector(f"pool={name}"), thresholds)
+            Pool(name, f"pool={name}", **threshold_fields(thresholds))
             for name, thresholds in (("gpu", gpu), ("small", small))
             if thresholds is not None
         ),
@@ -126,7 +126,7 @@ def pictured(loads: NodeStatsTracker) -> ClusterLoad:
     known = [row for row, name in zip(judging.rows, judging.counted, strict=True) if name in ("cpu", "memory", "pods")]
     there = [row for row in judging.rows if row in known or _is_known(loads, judging.resources[row])]
     names = [judging.resources[row] for row in there]
-    pools = ["", *(pool.name for pool in judging.policy.pools)]
+    pools = ["", *(pool.name for pool in judging.policy.node_pools)]
     rows = tuple(
         NodeLoad(
             name,
@@ -292,7 +292,7 @@ def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -
 
 def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_it_has_none() -> None:
     cache = ClusterCache("test")
-    gpu = Pool("gpu", parse_selector("tier=gpu"), Thresholds(cpu=90.0))
+    gpu = Pool("gpu", "tier=gpu", cpu_threshold=90.0)
     loads = NodeStatsTracker(cache, replace(POLICY, pools=(gpu,)))
     cloud = {"karpenter.sh/nodepool": "general"}
     cache.put("Node", msgspec.json.encode(node("a", labels={"tier": "gpu", **cloud})))

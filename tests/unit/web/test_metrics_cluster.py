@@ -11,7 +11,7 @@ import pytest
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, NodeLoad, Plan, Rejection
-from rescheduler.model.policy import Policy, Thresholds
+from rescheduler.model.policy import Policy
 from rescheduler.runtime.informers import InformerStatus
 from rescheduler.web.metrics import Metrics, MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker
@@ -105,7 +105,7 @@ class TestNodes:
 
     def test_stand_as_the_page_shows_them_where_there_is_one(self) -> None:
         cache = ClusterCache("test")
-        loads = NodeStatsTracker(cache, Policy(thresholds=Thresholds(80, 80)))
+        loads = NodeStatsTracker(cache, Policy(cpu_threshold=80, memory_threshold=80))
         metrics = Metrics()
         metrics.planned(plan())
         metrics.read(MetricSources(standing=loads.stats))

@@ -9,11 +9,10 @@ import pytest
 
 from rescheduler import app
 from rescheduler.config.live import LiveConfig
+from rescheduler.config.schema import UsageSettings
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.objects import Usage
-from rescheduler.model.policy import Policy, Pool, Thresholds
-from rescheduler.model.selector import parse_selector
-from rescheduler.model.usage import UsageSettings
+from rescheduler.model.policy import Policy, Pool
 from rescheduler.planning.planner import Planner
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.strategies import discover
@@ -28,10 +27,12 @@ from tests.unit.web.scraped import scraped, value
 GPU = "example.com/gpu"
 USE = "rescheduler_node_utilisation"
 POLICY = Policy(
-    thresholds=Thresholds(80, 80, ((GPU, 50.0), ("pods", 90.0))),
+    cpu_threshold=80,
+    memory_threshold=80,
+    thresholds={GPU: 50.0, "pods": 90.0},
     pools=(
-        Pool("big", parse_selector("pool=big"), Thresholds(10, 80)),
-        Pool("empty", parse_selector("pool=empty")),
+        Pool("big", "pool=big", cpu_threshold=10, thresholds={}),
+        Pool("empty", "pool=empty", thresholds={}),
     ),
 )
 
@@ -79,7 +80,7 @@ def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> No
 
 def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> None:
     cache, metrics = cluster(), Metrics()
-    policy = Policy(thresholds=Thresholds(others=(("example.com/none", 50.0),)))
+    policy = Policy(thresholds={"example.com/none": 50.0})
     metrics.read(MetricSources(standing=NodeStatsTracker(cache, policy).stats))
     assert value(metrics, f"{USE}_max_ratio", resource="example.com/none") is None
     assert value(metrics, "rescheduler_hot_nodes") == 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rescheduler import app
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model.objects import Usage
-from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.samples import Take, UsageError

@@ -21,11 +21,11 @@ class PersistentVolumesGuard(Guard):
         if filters.persistent_volumes or not pod.shape.claims or context.lifts_filters(pod):
             return ""
         for name in pod.shape.claims:
-            if not filters.storage_classes:
+            if not filters.protected_storage_classes:
                 return f"it uses claim {name}, and filters.persistentVolumes is false"
             claim = context.snapshot.claims.get((pod.namespace, name))
             if claim is None or not claim.storage_class:
                 return f"which storage class claim {name} has is not known (filters.protectedStorageClasses)"
-            if claim.storage_class in filters.storage_classes:
+            if claim.storage_class in filters.protected_storage_classes:
                 return f"claim {name} is of storage class {claim.storage_class} (filters.protectedStorageClasses)"
         return ""

@@ -23,7 +23,7 @@ class PreferNoEvictionGuard(Guard):
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if not pod.annotations or labels.PREFER_NO_EVICTION not in pod.annotations or context.policy.by_hand:
             return ""
-        policy = context.policy.filters.no_eviction
+        policy = context.policy.filters.no_eviction_policy
         if policy is NoEviction.PREFERRED and pod.node in context.under_maintenance:
             return ""
         return f"it has the annotation {labels.PREFER_NO_EVICTION} (filters.noEvictionPolicy is {policy.value})"

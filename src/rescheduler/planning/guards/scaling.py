@@ -30,7 +30,7 @@ class ScalingGuard(Guard):
         title = f"HorizontalPodAutoscaler {found.name}"
         if found.active and found.desired and found.desired != found.current:
             return f"{title} scales its workload from {found.current} to {found.desired}"
-        now, rest = context.snapshot.taken_at, context.policy.timing.rest_after_scaling
+        now, rest = context.snapshot.taken_at, context.policy.when.rest_after_scaling
         if now is None or found.scaled is None or now - found.scaled >= rest:
             return ""
         return f"{title} has scaled its workload less than when.restAfterScaling ({rest:g}s) ago"

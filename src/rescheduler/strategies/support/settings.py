@@ -13,10 +13,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from rescheduler.model import labels
+from rescheduler.model.fields import LabelSelector
 from rescheduler.model.objects import Pod
 from rescheduler.model.selector import Selector, parse_selector
 from rescheduler.planning.columns import Floats
-from rescheduler.planning.settings import LabelSelector, Misfit, StrategySettings
+from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 
 _RETRIES = (labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES)

@@ -28,7 +28,7 @@ def node(showing: PageState, found: Node, pods: Sequence[Pod], objections: Seque
         "taints": [str(each) for each in found.taints],
         "states": [words for flag, words in WORDS.items() if flag & state],
         "problem": found.problem,
-        "pool": standing.frame.judging.policy.pools[traits.number].name if traits.number >= 0 else "",
+        "pool": standing.frame.judging.policy.node_pools[traits.number].name if traits.number >= 0 else "",
         "allocatable": now.capacity,
         "used": now.used,
         "cpu": round(now.percent["cpu"], 2),

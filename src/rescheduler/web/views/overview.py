@@ -60,7 +60,7 @@ def configuration(live_config: LiveConfig) -> Json:
                 "mode": pool.thresholds.mode.value,
                 "enabled": list(pool.enabled_strategies),
             }
-            for pool, fields in zip(policy.pools, config.fields.pools, strict=True)
+            for pool, fields in zip(policy.node_pools, config.fields.pools, strict=True)
         ],
     }
 
@@ -86,7 +86,7 @@ def _in_pools(config: Configuration, policy: Policy, name: str) -> Json:
     """By pool, whether it runs there, and its settings as far as they are not those at the top."""
     top = _settings(config.settings, name)
     found = {}
-    for pool, settings in zip(policy.pools, config.pools, strict=True):
+    for pool, settings in zip(policy.node_pools, config.pools, strict=True):
         own = {key: value for key, value in _settings(settings, name).items() if top.get(key) != value}
         found[pool.name] = {"enabled": name in pool.enabled_strategies, "settings": own}
     return found
@@ -237,7 +237,7 @@ def sample(taken: SpreadSample) -> Json:
 
 def _window(showing: PageState) -> Json | None:
     """The time windows, whether one is open, and until when that stays so; None where there are none."""
-    schedule, now = showing.live_config.policy().timing.schedule, showing.now()
+    schedule, now = showing.live_config.policy().when.schedule, showing.now()
     if not schedule.windows:
         return None
     windows = [window.text for window in schedule.windows]
@@ -282,7 +282,7 @@ def _use(showing: PageState) -> Json:
 def _rules(showing: PageState) -> list[Json]:
     """Above what nodes are hot, in per cent: those of no pool first, then those of each pool of the configuration."""
     standing = showing.loads.stats()
-    names = ["", *(pool.name for pool in standing.frame.judging.policy.pools)]
+    names = ["", *(pool.name for pool in standing.frame.judging.policy.node_pools)]
     return [
         {"pool": name, **{resource: round(each, 2) for resource, each in rule.items()}}
         for name, rule in zip(names, standing.rules, strict=True)

@@ -1,30 +1,128 @@
-"""What configuration models are made of: the base of every section, and the types that fields have.
+"""What sections of the configuration are made of: their base, and the types that fields have.
 
-`schema` builds its models from them. Each checks a value as the file gave it and raises ValueError with the sentence
-that the user reads; each also carries a JSON schema, from which `reference` takes what it says about a field's type.
+A section is a frozen dataclass in the shape of the file; `setting` gives a field its default and its description, from
+which reference, JSON schema and flags are made. A type checks a value as the file gave it, and raises ValueError with
+the sentence that the user reads; so the words for values and their types are here, too.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
+    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 
-from rescheduler.config.errors import not_an_integer, quote, wrong_type
 from rescheduler.model.selector import SelectorError, parse_selector
 from rescheduler.model.time import format_duration, parse_duration
+from rescheduler.model.windows import parse_window, zone_of
+
+Default = TypeVar("Default")
+
+WIDEST = 60
+"""Characters of a user's text that errors show; it also keeps difflib, which is quadratic, quick."""
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Section:
+    """A mapping of the configuration file; the docstring of a section introduces it in the reference."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", alias_generator=to_camel, populate_by_name=True
+    )
+
+
+def setting(default: Default, about: str, flag: str = "") -> Default:
+    """A field of a section: its default, its description, and the help of its command-line flag where it has one."""
+    metadata = {"about": about, "flag": flag}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)  # type: ignore[return-value] # it is the field's default
+    return field(default=default, metadata=metadata)
+
+
+def required(about: str) -> Any:
+    """A field of a section without a default."""
+    return field(metadata={"about": about})
+
+
+class FieldError(ValueError):
+    """Raised by a check of several fields together, to put the blame on one of them, such as `port` or `web.port`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+def quote(value: object) -> str:
+    """A value within a sentence, on one line and not too long, with nothing that could disturb a terminal."""
+    if isinstance(value, str):
+        text = json.dumps(value[:WIDEST], ensure_ascii=False)
+        cut = text[:-1] + '…"' if len(value) > WIDEST else text
+        return "".join(ch if ch.isprintable() else f"\\u{ord(ch):04x}" for ch in cut)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    text = json.dumps(value)
+    return text[:WIDEST] + "…" if len(text) > WIDEST else text
+
+
+def describe_type(value: object) -> str:
+    """What a value is, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case Mapping():
+            return "a mapping"
+        case _:
+            return "a list"
+
+
+def wrong_type(value: object, expected: str) -> str:
+    """`"80" is a string, expected a number: write 80, without quotes`."""
+    if value is None:
+        return f"is null, expected {expected}"
+    if isinstance(value, (dict, list)):
+        return f"is {describe_type(value)}, expected {expected}"
+    return f"{quote(value)} is {describe_type(value)}, expected {expected}{_cure(value, expected)}"
+
+
+def _cure(value: object, expected: str) -> str:
+    if isinstance(value, str) and expected.startswith(("a number", "an integer")) and _is_number(value):
+        return f": write {value.strip()}, without quotes"
+    if expected.startswith("a string"):
+        return ": put it in quotes"
+    if expected.startswith("a duration") and isinstance(value, int) and not isinstance(value, bool):
+        return f": write {value}s for seconds"
+    if expected.startswith("a list"):
+        return f": write [{value}]" if isinstance(value, str) and _PLAIN_KEY.fullmatch(value) else ": put it in [ ]"
+    return ""
+
+
+def not_an_integer(value: float, expected: str = "an integer") -> str:
+    """`2.5 is not an integer`; of 2.0 too, for a count with a fraction is more often a slip than meant."""
+    return f"{value} is not {expected}" + (f": write {int(value)}" if value.is_integer() else "")
+
+
+def _is_number(text: str) -> bool:
+    return len(text) < WIDEST and re.fullmatch(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*", text, re.ASCII) is not None
+
 
 UNLIMITED = "unlimited"
 _MAX_INT32 = 2**31 - 1
@@ -32,16 +130,12 @@ _PERCENTAGE = re.compile(r"([0-9]{1,9})%", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-class Section(BaseModel):
-    """A mapping of the file; its docstring introduces it in the reference."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
 def _duration_of_at_least(minimum: str) -> PlainValidator:
     least = parse_duration(minimum)
 
-    def check(value: object) -> float:
+    def check(value: object, info: ValidationInfo) -> float:
+        if isinstance(value, float) and info.mode == "python":
+            return value  # already seconds, as `model_dump` gives them; files give text
         if not isinstance(value, str):
             raise ValueError(wrong_type(value, "a duration such as 30s"))  # noqa: TRY004 - pydantic wants ValueError
         seconds = parse_duration(value)
@@ -56,7 +150,7 @@ def _duration_schema(minimum: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "format": "duration", "x-minimum": minimum})
 
 
-_PRINTED = PlainSerializer(format_duration)
+_PRINTED = PlainSerializer(format_duration, when_used="json")
 Duration = Annotated[float, _duration_of_at_least("0s"), _PRINTED, _duration_schema("0s")]
 Period = Annotated[float, _duration_of_at_least("1s"), _PRINTED, _duration_schema("1s")]
 """At least a second: cycles any shorter would give the API server little rest, and a Lease counts whole seconds."""
@@ -237,3 +331,85 @@ LabelSelector = Annotated[
     AfterValidator(_check_selector),
     WithJsonSchema({"type": "string", "format": "label selector"}),
 ]
+
+
+_INT32 = 2**31
+_PRIORITY = "a priority such as 10000 or the name of a PriorityClass"
+
+
+def _check_priority(value: object) -> int | str | None:
+    if value is None:
+        return None
+    if isinstance(value, float):
+        raise ValueError(not_an_integer(value, _PRIORITY))  # noqa: TRY004 - pydantic wants ValueError
+    if isinstance(value, str):
+        return check_subdomain(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(wrong_type(value, _PRIORITY))  # noqa: TRY004 - the same
+    if not -_INT32 <= value < _INT32:
+        raise ValueError(f"{quote(value)} is not {_PRIORITY}: it has more than 32 bits")
+    return value
+
+
+Priority = Annotated[
+    int | str | None,
+    PlainValidator(_check_priority),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "format": "name"}]}),
+]
+
+
+_FIELDS = {"cpu": "cpuThreshold", "memory": "memoryThreshold"}
+
+
+_PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_RESOURCE = re.compile(rf"({_PART}(\.{_PART})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+
+
+def _check_resources(thresholds: dict[str, float]) -> dict[str, float]:
+    for name in thresholds:
+        if name in _FIELDS:
+            raise ValueError(f"{quote(name)} has a field of its own: give {_FIELDS[name]} instead")
+        if not name.strip():
+            raise ValueError("a resource has no name: give one such as pods or nvidia.com/gpu")
+        if not _RESOURCE.fullmatch(name):
+            raise ValueError(f"{quote(name)} is not the name of a resource, such as pods or nvidia.com/gpu")
+    return thresholds
+
+
+ResourceThresholds = Annotated[dict[str, Percent], AfterValidator(_check_resources)]
+"""Per cent by the name of a resource other than CPU and memory."""
+
+
+def _check_selects(selector: str) -> str:
+    if not selector.strip():
+        raise ValueError("selects every node: name the labels that the pool's nodes have, such as pool=gpu")
+    return selector
+
+
+NodeSelector = Annotated[LabelSelector, AfterValidator(_check_selects)]
+"""A label selector that leaves out some nodes."""
+
+
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\*?|\*", re.ASCII)
+
+
+def _check_reason(text: str) -> str:
+    if not _REASON.fullmatch(text):
+        raise ValueError(f"{quote(text)} is not a reason such as Evicted or OutOf*")
+    return text
+
+
+Reason = Annotated[str, AfterValidator(_check_reason)]
+
+
+def _check_window(text: str) -> str:
+    return parse_window(text).text
+
+
+def _check_zone(name: str) -> str:
+    zone_of(name)
+    return name
+
+
+WindowText = Annotated[str, AfterValidator(_check_window), WithJsonSchema({"type": "string", "format": "time window"})]
+ZoneName = Annotated[str, AfterValidator(_check_zone), WithJsonSchema({"type": "string", "format": "time zone"})]
