@@ -46,6 +46,7 @@ QUICK_MODULES = (
     "docs/test_links.py",
     "docs/test_paths.py",
     "docs/test_texts.py",
+    "docs/test_writing_a_rule.py",
     "docs/test_writing_a_strategy.py",
     "packaging/test_lock.py",
     "packaging/test_tag.py",

@@ -17,6 +17,8 @@ from tests.docs.skipped import CHECKED, SKIPPED, is_skipped
 PYTHON = {
     "CONTRIBUTING.md": "tests/unit/test_docs.py",
     "docs/writing-a-strategy.md": "tests/docs/test_writing_a_strategy.py",
+    "docs/writing-a-guard.md": "tests/docs/test_writing_a_rule.py",
+    "docs/writing-a-predicate.md": "tests/docs/test_writing_a_rule.py",
     "docs/embedded.md": "tests/docs/test_blocks.py",
 }
 """Pages that show Python, and the test that runs it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,51 +9,32 @@ import pytest
 
 from rescheduler import strategies
 from tests.contract.test_strategies import TestEveryStrategy as Contract
-from tests.docs.pages import ROOT, Block, blocks
-from tests.docs.shell import shown
+from tests.docs.extending import check_its_console, in_place, of_language, run_its_tests
+from tests.docs.pages import ROOT
 from tests.support.cli import rescheduler, succeeded
 
 PAGE = ROOT / "docs" / "writing-a-strategy.md"
 
 
-def of_language(language: str) -> list[Block]:
-    return [each for each in blocks(PAGE) if each.language == language]
-
-
 @pytest.fixture
-def baskets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def baskets(tmp_path: Path) -> Iterator[str]:
     """The page's strategy, as if its file were in strategies/, beside baskets.yaml and examples/."""
-    (tmp_path / "strategies").mkdir()
-    (tmp_path / "strategies" / "baskets.py").write_text(of_language("python")[0].text, encoding="utf-8")
-    (tmp_path / "baskets.yaml").write_text(of_language("yaml")[0].text, encoding="utf-8")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path / "strategies")])
-    monkeypatch.chdir(tmp_path)
-    strategies.discover.cache_clear()
-    yield "Baskets"
-    strategies.discover.cache_clear()
+    with in_place(PAGE, strategies, "baskets", tmp_path):
+        (tmp_path / "baskets.yaml").write_text(of_language(PAGE, "yaml")[0].text, encoding="utf-8")
+        yield "Baskets"
 
 
 def test_its_own_tests_pass(baskets: str) -> None:
-    block = of_language("python")[1]
-    names: dict[str, object] = {}
-    exec(compile(block.text, block.place, "exec"), names)
-    tests = [each for name, each in names.items() if name.startswith("test_") and callable(each)]
-    assert len(tests) == 2
-    for each in tests:
-        each()
+    assert run_its_tests(PAGE) == 2
 
 
 def test_its_configuration_and_its_command_do_what_is_shown(baskets: str) -> None:
     succeeded("config", "check", "baskets.yaml")
-    (console,) = of_language("console")
-    for each in shown(console):
-        ran = succeeded(*shlex.split(each.command)[1:])
-        assert ran.said + ran.out == each.output, each.place
+    check_its_console(PAGE)
 
 
 def test_a_wrong_setting_is_refused_with_its_path(baskets: str, tmp_path: Path) -> None:
-    text = of_language("yaml")[0].text
+    text = of_language(PAGE, "yaml")[0].text
     (tmp_path / "wrong.yaml").write_text(text.replace("most: 3", "most: 0"), encoding="utf-8")
     assert "strategies.Baskets.most" in rescheduler("config", "check", "wrong.yaml").said
 

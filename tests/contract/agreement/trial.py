@@ -15,6 +15,7 @@ from rescheduler import app
 from rescheduler.model.json import Json
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility
+from rescheduler.planning.predicates import discover
 from rescheduler.planning.whatif import WhatIf
 from tests.contract.agreement.doorkeeper import Doorkeeper
 from tests.contract.agreement.stage import GATE, path_of
@@ -22,9 +23,7 @@ from tests.contract.agreement.world import HOLD, NODE, World, name_of, namespace
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.processes import until
 
-OURS_ALONE = frozenset(
-    {"ControlPlane", "NodeNotReady", "NodeUnschedulable", "Maintenance", "NodeDeleting", "NodeProblem"}
-)
+OURS_ALONE = frozenset(each.name for each in discover() if not each.of_scheduler)
 """Rules that the scheduler doesn't have. A cordoned node has a taint besides, which it does look at."""
 
 LOOKS = 3  # a disagreement counts when it is there each time: informers may lag behind what we see
