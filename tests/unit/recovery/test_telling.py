@@ -13,8 +13,8 @@ REASONS = {value for name, value in vars(telling).items() if name.isupper() and 
 
 
 def columns() -> tuple[set[str], set[str]]:
-    """The Events and the outcomes of the page's table of what happens when."""
-    rows = PAGE.split("| when | what | Event |")[1].split("\n\n")[0].splitlines()[2:]
+    """The Events and the outcomes of the page's table of results."""
+    rows = PAGE.split("| Event | `rescheduler_recoveries_total")[1].split("\n\n")[0].splitlines()[2:]
     cells = [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|")] for row in rows]
     return {each for row in cells for each in row[2]}, {each for row in cells for each in row[3]}
 
