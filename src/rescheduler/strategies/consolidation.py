@@ -1,4 +1,4 @@
-"""Consolidation: empty the nodes that cost most for what they bear, so that they can be taken away."""
+"""Consolidation: empty the nodes that cost most for what they run, so that an autoscaler can remove them."""
 
 from __future__ import annotations
 
@@ -44,39 +44,51 @@ class ConsolidationSettings(PodFilters):
         50.0,
         gt=0,
         le=100,
-        description="Nodes that are used above this many % of any resource that they have are not worth emptying: CPU, "
-        "memory, pod count, ephemeral storage, devices. Of what is not measured, requests count. For the cluster "
-        "autoscaler it is `--scale-down-utilization-threshold`, which is 0.5 by default.",
+        description=(
+            "Nodes that use more than this % of any of their resources are not worth emptying: CPU, memory, "
+            "pod count, ephemeral storage, devices. Resources that are not measured count by requests. The "
+            "cluster autoscaler calls it `--scale-down-utilization-threshold`, with a default of 0.5."
+        ),
     )
     max_utilization_of: Percents = Field(
         {},
-        description="The same for some resources, over `maxUtilization`, such as `{memory: 70, nvidia.com/gpu: 0}`: 0 "
-        "keeps every node on which any of it is in use, 100 looks away. Those named must be `cpu`, `memory`, "
-        "`pods`, `ephemeral-storage` or have one of the `thresholds`.",
+        description=(
+            "The same for single resources, instead of `maxUtilization`, such as `{memory: 70, "
+            "nvidia.com/gpu: 0}`: 0 keeps every node on which the resource is in use, 100 ignores it. "
+            "Possible are `cpu`, `memory`, `pods`, `ephemeral-storage` and resources with one of the "
+            "`thresholds`."
+        ),
     )
     min_underused_nodes: int = Field(
         0,
         ge=0,
-        description="Nothing is emptied unless at least so many nodes are worth it: within these limits, in use, not "
-        "marked to be kept, and with no pods that the filters do not mean; in a node pool, of that pool. Descheduler "
-        "acts only above its `numberOfNodes`: give one more here.",
+        description=(
+            "Nothing is emptied unless at least this many nodes are worth it: within these limits, in use, "
+            "not marked to be kept, and without pods that the filters exclude; in a node pool, nodes of that"
+            " pool. Descheduler acts only above its `numberOfNodes`: set one more here."
+        ),
     )
-    min_nodes: int = Field(1, ge=0, description="So many nodes stay in use, at least; in a node pool, of that pool.")
-    max_nodes_per_plan: int = Field(10, ge=1, description="So many nodes are emptied in one plan, at most.")
+    min_nodes: int = Field(
+        1, ge=0, description="At least this many nodes stay in use; in a node pool, nodes of that pool."
+    )
+    max_nodes_per_plan: int = Field(10, ge=1, description="At most this many nodes are emptied in one plan.")
     price_label: str = Field(
-        "", description="The label that tells a node's price per hour, or that `prices` goes by; empty for none."
+        "", description="The node label with the price per hour, or with the key for `prices`; empty for none."
     )
     price_annotation: str = Field(
         "rescheduler.io/price",
-        description="The annotation that tells it, if the label does not. Only some annotations of nodes are read, so "
-        "its name must begin with `rescheduler.io/`.",
+        description=(
+            "The node annotation with the price, if the label has none. Only some annotations of nodes are "
+            "read, so its name must begin with `rescheduler.io/`."
+        ),
     )
     prices: dict[str, float] = Field(
         {},
-        description="Prices by the label's value, such as `{m5.large: 0.096}` for the label "
-        "`node.kubernetes.io/instance-type`.",
+        description=(
+            "Prices by the label's value, such as `{m5.large: 0.096}` for the label `node.kubernetes.io/instance-type`."
+        ),
     )
-    default_price: float = Field(1.0, gt=0, description="The price of a node of which nothing tells one.")
+    default_price: float = Field(1.0, gt=0, description="The price of nodes that have none.")
 
     @field_validator("price_annotation")
     @classmethod
@@ -96,14 +108,14 @@ class ConsolidationSettings(PodFilters):
         return prices
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
-        """Limits must be of resources that every node has, or that have a threshold: of those a plan tells slips."""
+        """Report limits of resources that are neither on every node nor in `thresholds`: they are probably misspelt."""
         for name in self.max_utilization_of:
             if name not in counted and name not in _EVERYWHERE:
                 why = "is none of cpu, memory, pods and ephemeral-storage: give it one of the thresholds, too"
                 yield Misfit(("maxUtilizationOf", name), f"{why} (100 makes no node hot)")
 
     def price(self, node: Node) -> float:
-        """What a node costs per hour; what is not a number says nothing."""
+        """Return a node's price per hour; values that are no numbers are ignored."""
         label = node.labels.get(self.price_label, "")
         if label in self.prices:
             return self.prices[label]
@@ -118,25 +130,24 @@ class ConsolidationSettings(PodFilters):
 
 
 class Consolidation(Strategy[ConsolidationSettings]):
-    """Empties whole nodes onto others, so that an autoscaler finds them unneeded and takes them away.
+    """Empties whole nodes onto others, so that an autoscaler finds them unneeded and removes them.
 
-    A node is emptied if it is used at most `maxUtilization` % of each resource that it has, thresholds or not, and all
-    its pods fit on nodes that bear something already and stay under their thresholds: all of them move, or none.
-    DaemonSet and static pods stay, as for an autoscaler. A pod that may not be moved keeps its node, and the plan says
-    so. The nodes that save most per move come first: price per hour ÷ the sum over the pods of (1, or 2 for one that is
-    evicted, + priority ÷ 2²⁵ + [eviction cost](when.md#marks) ÷ 2²⁷, as for Karpenter). Pods go to the fullest node
-    that takes them, and to one with free devices that they do not ask for only if there is no other. Never emptied are
-    nodes annotated `cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"` or
-    `karpenter.sh/do-not-disrupt: "true"`, and those that are cordoned, not ready or under maintenance, or bear a pod
-    that the filters do not mean.
+    A node is emptied if it uses at most `maxUtilization` % of each of its resources, with thresholds or not, and if all
+    its pods fit on nodes that are in use already and stay under their thresholds. All of them move, or none. DaemonSet
+    and static pods stay, as for an autoscaler. A pod that may not be moved keeps its node, and the plan says so. Nodes
+    that save most per move come first: price per hour ÷ the sum over the pods of (1, or 2 for an eviction, + priority ÷
+    2²⁵ + [eviction cost](when.md#marks) ÷ 2²⁷, as for Karpenter). Pods go to the fullest node that fits, and to a node
+    with free devices that they do not request only if there is no other. These nodes are never emptied: those annotated
+    `cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"` or `karpenter.sh/do-not-disrupt: "true"`, cordoned
+    nodes, nodes that are not ready or under maintenance, and nodes with a pod that the filters exclude.
 
-    All pods of a node move in one plan, so `maxReschedulePods` must be at least what a node bears, or `unlimited`;
-    `maxNodesPerPlan` then keeps plans small. A node is never emptied bit by bit over several plans: others may take the
-    room in between, and the moves would have been for nothing. Nothing is done to an emptied node: the autoscaler
-    taints it by itself. Until then the scheduler may place new pods there, less so if it scores nodes by
-    `MostAllocated`; so may pods come back that are evicted and not steered (those of StatefulSets, without the
-    webhook). Other strategies move pods onto vacant nodes only from nodes that are hot or to be emptied, and
-    LoadBalancing cannot run for the same nodes. In node pools each pool is packed by itself.
+    All pods of a node move in one plan, so `maxReschedulePods` must be at least the number of pods on a node, or
+    `unlimited`; `maxNodesPerPlan` then keeps plans small. A node is never emptied gradually over several plans: others
+    could take the room in between, and the moves would have been for nothing. An emptied node is left as it is, because
+    the autoscaler taints it by itself. Until then the scheduler may place new pods there, less often if it scores nodes
+    by `MostAllocated`. Pods that are evicted and not steered (those of StatefulSets, without the webhook) may also come
+    back. Other strategies move pods to empty nodes only from nodes that are hot or about to be emptied. LoadBalancing
+    cannot run for the same nodes. Each node pool is packed separately.
     """
 
     name: ClassVar[str] = "Consolidation"
@@ -144,7 +155,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
     settings_type: ClassVar[type[StrategySettings]] = ConsolidationSettings
 
     def propose(self, view: View) -> Proposals:
-        """First the nodes that a trial has emptied; then what keeps the others, for people to see."""
+        """Propose the nodes that a trial has emptied; then those that something keeps, so that the plan says why."""
         if self.wait_reason(view):
             return
         packing, bound = PackingTrial(view, self._most_nodes(view)), self._bound(view, view.at)
@@ -162,7 +173,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
                 return
 
     def wait_reason(self, view: View) -> str:
-        """Whether too few nodes are worth emptying to begin with."""
+        """Return why nothing is done if too few nodes are worth emptying."""
         wanted = self.settings.min_underused_nodes
         if not wanted:
             return ""
@@ -174,7 +185,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
         return explain_too_few(len(worth_it), wanted, "worth emptying") if worth_it else ""
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Nodes that bear something; any, for a pod that must leave its node and would find no other."""
+        """Return nodes in use; all nodes for a pod that must leave its node and has no other target."""
         vacant = view.vacant
         if not vacant.any():
             return None
@@ -183,29 +194,29 @@ class Consolidation(Strategy[ConsolidationSettings]):
         return None if must_go and not self._finds_another(view, pod, vacant) else ~vacant
 
     def _finds_another(self, view: View, pod: int, vacant: Mask) -> bool:
-        """Whether a node that bears something would take the pod, and suit the other strategies."""
+        """Whether a node in use is a feasible target that other strategies accept."""
         found = view.feasible_targets(pod) & ~vacant
         if found.any() and (suiting := view.accepted_by_others(pod, self.name)) is not None:
             found &= suiting
         return bool(found.any())
 
     def _most_nodes(self, view: View) -> int:
-        """How many nodes may be emptied; the plan may have emptied some already, in a rehearsal."""
+        """Return how many nodes may be emptied; in a rehearsal the plan may have emptied some already."""
         so_far = int((view.open & view.vacant & (view.residents.first > 0)).sum())
         not_needed = int(nodes_in_use(view).sum()) - self.settings.min_nodes
         return max(min(self.settings.max_nodes_per_plan - so_far, not_needed), 0)
 
     def _little(self, view: View, use: Floats) -> Mask:
-        """[N]: nodes that are used little enough of what counts, if this [R, N] is what they use."""
+        """[N]: nodes below the limits of all resources with thresholds, for this use [R, N]."""
         limits = by_resource(view, self.settings.max_utilization_of, self.settings.max_utilization)
         return np.asarray((use <= limits[:, None]).all(axis=0))
 
     def _little_of(self, others: OtherResources, use: Floats) -> Mask:
-        """[N]: the same of all else that they have."""
+        """[N]: the same for all other resources of the nodes."""
         return others.within(use, self.settings.max_utilization_of, self.settings.max_utilization)
 
     def _bound(self, view: View, at: Indexes) -> Mask:
-        """[N]: nodes that bear a pod which the filters do not mean, where pods are at these: it stays, and they do."""
+        """[N]: nodes with a pod that the filters exclude, for these places of pods: it stays, and so does the node."""
         bound = np.zeros(len(view.nodes), np.bool_)
         if not self.settings.match_all:
             choice, placed = PodSelection(self.settings, view), view.residents.placed & (at >= 0)
@@ -214,7 +225,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
         return bound
 
     def _in_order(self, view: View, bound: Mask) -> list[int]:
-        """The nodes that are worth emptying: those that save most per move first, then those that are used least."""
+        """Return the nodes worth emptying: those that save most per move first, then the least used."""
         use, others = view.utilisation, OtherResources(view)
         little = self._little(view, use) & self._little_of(others, others.now)
         most, idle = use.max(axis=0), little & nodes_in_use(view) & ~bound
@@ -227,11 +238,11 @@ class Consolidation(Strategy[ConsolidationSettings]):
 
     @staticmethod
     def _disturbance(view: View, node: int) -> float:
-        """What it takes to empty a node: 1 a move, 2 an eviction, more for higher priorities and eviction costs."""
+        """Return the effort of emptying a node: 1 a move, 2 an eviction, more for priorities and eviction costs."""
         return sum(_effort(view, pod) for pod in view.residents.on(node))
 
     def _proposal(self, view: View, node: int, pods: list[int], packed: PackingResult) -> Proposal:
-        """All pods of a node, each to where the trial has put it, or else to the fullest node that stays."""
+        """Move all pods of a node: each to the target of the trial, else to the fullest node that stays."""
         why = self._why(view, node)
         stays = nodes_in_use(view)
         stays[packed.emptied] = False

@@ -1,4 +1,4 @@
-"""FailedPods: clear away pods that have failed and only lie about."""
+"""FailedPods: delete pods that have failed."""
 
 from __future__ import annotations
 
@@ -21,30 +21,33 @@ class FailedPodsSettings(PodFilters):
 
     reasons: tuple[str, ...] = Field(
         (),
-        description="Only pods that failed for one of these reasons, their own or a container's: `Evicted`, "
-        "`NodeAffinity`, `OOMKilled`, `Error`; `OutOf*` means all that begin so. Empty means any.",
+        description=(
+            "Only pods that failed for one of these reasons, of the pod or a container: `Evicted`, "
+            "`NodeAffinity`, `OOMKilled`, `Error`; `OutOf*` matches all that begin with it. Empty means any "
+            "reason."
+        ),
     )
     exit_codes: tuple[int, ...] = Field(
-        (), description="Only pods of which a container ended with one of these; empty means any."
+        (), description="Only pods with a container that ended with one of these codes; empty means any."
     )
     include_init_containers: bool = Field(
-        default=False, description="Whether reasons and exit codes of init containers count, too."
+        default=False, description="Also check reasons and exit codes of init containers."
     )
-    min_age: Duration = Field(0.0, description="Only pods that were created at least so long ago.")
+    min_age: Duration = Field(0.0, description="Only pods that are at least this old.")
     without_controller: bool = Field(
-        default=False, description="Whether pods go, too, that nobody manages and nobody will make again."
+        default=False, description="Also remove pods without a controller, which nothing creates again."
     )
 
 
 class FailedPods(Strategy[FailedPodsSettings]):
-    """Removes pods that have failed (`phase: Failed`), so that what is made in their place is all there is.
+    """Removes pods that have failed (`phase: Failed`), so that only their replacements are left.
 
-    Evicted pods, pods that a kubelet turned away and those that crashed for good stay until somebody deletes them. They
-    hold nothing, but they are in the way: in lists, in quotas, and for controllers that make a new pod only when the
-    old one is gone. The method is `remove`: the pod is deleted, goes nowhere, and disturbs nobody; finalizers, such as
-    those by which a Job counts its pods, are waited for. A pod that nobody manages stays unless `withoutController`.
-    Its log goes with a pod: `minAge` keeps it for a while. Pods whose workload has the annotation `scheduling-retries`
-    are left to [recovery](failed-pods.md). Descheduler calls it RemoveFailedPods.
+    Evicted pods, pods that a kubelet rejected, and pods that crashed for good stay until they are deleted. They hold no
+    resources, but they are in the way: in lists, in quotas, and for controllers that create a new pod only when the old
+    one is gone. The method is `remove`: the pod is deleted and gets no target. Finalizers, such as those of a Job that
+    counts its pods, are waited for. Pods without a controller stay unless `withoutController` is set. The log goes with
+    its pod: `minAge` keeps it for a while. Pods of workloads with the annotation `scheduling-retries` are left to
+    [recovery](failed-pods.md). Descheduler calls it RemoveFailedPods.
     """
 
     name: ClassVar[str] = "FailedPods"
@@ -52,7 +55,7 @@ class FailedPods(Strategy[FailedPodsSettings]):
     settings_type: ClassVar[type[StrategySettings]] = FailedPodsSettings
 
     def propose(self, view: View) -> Proposals:
-        """The oldest first."""
+        """Propose the oldest pods first."""
         choice, settings = PodSelection(self.settings, view), self.settings
         for index in find_ended(view, choice):
             pod = view.pods[index]

@@ -1,4 +1,4 @@
-"""LoadBalancing: the most and the least used nodes come within a threshold of each other."""
+"""LoadBalancing: bring the most and the least used nodes within a threshold of each other."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ _LEAST_GAIN = 1.0
 
 
 class LoadBalancingSettings(PodFilters):
-    """How uneven nodes may be, in which resources, and which pods are moved for it."""
+    """How uneven nodes may be, in which resources, and which pods are moved."""
 
     imbalance_threshold: float = Field(
         20.0, gt=0, le=100, description="Largest gap between the most and the least used node, in % points."
     )
     weights: Weights = Field(
         {},
-        description="How much each resource counts beside the others, such as `{cpu: 2, memory: 1}`; 1 if it is not "
-        "named. 0 leaves it out: it may be as uneven as it likes. Those named must be `cpu`, `memory` or have one of "
-        "the `thresholds`.",
+        description=(
+            "How much each resource counts, such as `{cpu: 2, memory: 1}`; 1 by default. 0 ignores a "
+            "resource. Possible are `cpu`, `memory` and resources with one of the `thresholds`."
+        ),
     )
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
-        """Weights must be of resources that count, and leave one of them."""
+        """Report weights of resources that do not count, and weights that leave none."""
         yield from find_uncounted("weights", self.weights, counted)
         if all(self.weights.get(name) == 0 for name in counted):
             yield Misfit(("weights",), f"leave nothing to balance: give one of {', '.join(counted)} more than 0")
@@ -44,15 +45,15 @@ class LoadBalancingSettings(PodFilters):
 class LoadBalancing(Strategy[LoadBalancingSettings]):
     """Moves pods from the most used nodes to the least used until the gap is within `imbalanceThreshold`.
 
-    CPU, memory and every other resource with one of the `thresholds` are looked at, each among the nodes that have it;
-    the widest gap comes first. A pod goes from a node to one that is more than the threshold below it, and only if that
-    makes the cluster more even: the sum of squares of all nodes' use, over these resources and weighted by the nodes'
-    size, must shrink. So no move can ever be worth undoing. It stops when every gap is within the threshold or no
-    feasible move helps. In node pools each pool is balanced by itself. Pods of pod groups stay where they are.
+    It compares nodes by CPU, memory and every other resource with one of the `thresholds`, each among the nodes that
+    have it; the widest gap comes first. A pod goes to a node that is more than the threshold below its own, and only if
+    the move makes the cluster more even: the sum of squares of all nodes' use, over these resources and weighted by the
+    nodes' size, must shrink. So no move is ever worth undoing. It stops when every gap is within the threshold or no
+    feasible move helps. Each node pool is balanced separately. Pods of pod groups stay.
 
-    With `weights` the gap that comes first is the widest one times its weight, and in the sum of squares each resource
-    counts by its weight, too: it is one sum for all moves, and still every move makes it less. Only the ratio of
-    weights matters. How wide a gap may be, `imbalanceThreshold` says for every resource alike.
+    With `weights` the widest gap times its weight comes first, and each resource counts by its weight in the sum of
+    squares. It is still one sum that every move makes smaller. Only the ratio of weights matters. `imbalanceThreshold`
+    is the same for every resource.
     """
 
     name: ClassVar[str] = "LoadBalancing"
@@ -61,9 +62,9 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
     settings_type: ClassVar[type[StrategySettings]] = LoadBalancingSettings
 
     def propose(self, view: View) -> Proposals:
-        """From the node with the widest gap on.
+        """Propose moves off the node with the widest gap.
 
-        Nodes that nothing can leave for the sake of a resource are passed over in that one until something moved.
+        A node that no pod can leave is skipped for that resource until something moved.
         """
         stuck, choice = ~(view.open & view.has), PodSelection(self.settings, view)
         stuck[self._weights(view) == 0] = True
@@ -92,7 +93,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                     passed[resource, source] = True
 
     def _widest(self, view: View, passed: Mask) -> tuple[int, int] | None:
-        """The resource and the node with the widest gap above the threshold, among those not passed over [R, N]."""
+        """Return the resource and the node with the widest gap above the threshold that is not `passed` [R, N]."""
         if passed.all():
             return None
         floor = np.where(view.open & view.has, view.utilisation_ahead, np.inf).min(axis=1)
@@ -105,12 +106,12 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         return resource, int(top[resource].argmax())
 
     def _weights(self, view: View) -> Floats:
-        """[R]: what each resource counts for; the largest is 1, so that what a move is worth stays in per cent."""
+        """[R]: the weight of each resource; the largest is 1, so that costs stay in per cent."""
         found = by_resource(view, self.settings.weights, 1.0)
         return found / max(float(found.max()), 1e-9)
 
     def _pod_moves(self, view: View, choice: PodSelection, resource: int, source: int) -> Iterator[PodMove]:
-        """Pods that would be better elsewhere, best first, each with what every target is worth to it."""
+        """Yield moves that make the cluster more even, best first, with the change of the sum as the cost."""
         use, here = view.utilisation_ahead, view.utilisation_of(source)
         lower = use[resource] < here[resource] - self.settings.imbalance_threshold
         far = np.flatnonzero(view.open & view.has[resource] & lower)
@@ -149,16 +150,16 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
     @staticmethod
     def _candidates(view: View, choice: PodSelection, source: int) -> list[int]:
-        """The pods on the node that are meant."""
+        """Return the pods on the node that may be proposed."""
         moved, members = view.moved, view.groups.members
         # A pod group moves as a whole, and what that does elsewhere may be worth undoing: it stays.
         return choice.select([pod for pod in view.pods_on(source) if pod not in moved and len(members(pod)) < 2])
 
     def _in_order(self, view: View, pods: list[int], resource: int, source: int) -> list[int]:
-        """Pods of the node: lower priority first, then lower eviction cost, then those whose size fits the gap best.
+        """Sort by priority, then eviction cost, then how well a pod's size fits the gap.
 
-        The best size brings the node down to the mean and the emptiest node up to half the threshold above it: more
-        would only have to be moved on.
+        The best size brings the node down to the mean and the emptiest node up to half the threshold above it: a larger
+        pod would have to move on.
         """
         use = view.utilisation[resource][view.open & view.has[resource]]
         mean, floor = float(use.mean()), float(use.min())

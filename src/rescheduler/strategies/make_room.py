@@ -1,4 +1,4 @@
-"""MakeRoom: a pending pod that fits nowhere gets room when a few others move."""
+"""MakeRoom: move a few pods so that a pending pod fits."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _ELSEWHERE = 1000.0  # any other target comes after the one that was found
 
 _Look = tuple[int, int, str]
 _Pending = tuple[int, ...]
-"""Pending pods that need room together: those of one pod group, else one."""
+"""Pending pods that need room together: the pods of one pod group, or a single pod."""
 
 
 class MakeRoomSettings(PodFilters):
-    """For which pending pods room is made, and how much is done for one."""
+    """Which pending pods get room, and how many moves one may cost."""
 
     min_pending_age: Duration = Field(
-        30.0, description="Only pods that are this old, so that the scheduler and an autoscaler have had their chance."
+        30.0,
+        description="Only pods that are at least this old, so that the scheduler and an autoscaler had their chance.",
     )
-    max_moves_per_pod: int = Field(3, ge=1, le=10, description="So many pods are moved for one pending pod, at most.")
+    max_moves_per_pod: int = Field(3, ge=1, le=10, description="At most this many pods are moved for one pending pod.")
 
 
 class MakeRoom(Strategy[MakeRoomSettings]):
     """Moves a few pods out of the way of a Pending pod that fits nowhere, so that the scheduler can place it.
 
-    For the pods of highest priority first, then the oldest, it looks for the node on which the fewest pods would have
-    to make room; of equal numbers lower priorities are preferred, then smaller pods. Nobody of higher priority than the
-    pending pod is moved. Each moved pod has a target of its own under the thresholds, and all of them move or none. A
-    pod is in the way by the resources that it holds, its host ports, or rules that keep the two apart. Pending pods of
-    one pod group get room all together or not at all; running members of a group are not moved for others.
+    Pods of highest priority come first, then the oldest. For each it finds the node on which the fewest pods have to
+    make room; of equal numbers lower priorities are preferred, then smaller pods. Pods of higher priority than the
+    pending pod are not moved. Each moved pod has its own target under the thresholds, and all of them move or none. A
+    pod is in the way by its resources, its host ports, or rules that keep the two apart. Pending pods of one pod group
+    get room together or not at all; running members of a group are not moved for others.
 
-    A pod that fits somewhere is left to the scheduler, and what it needs is kept free for it in the plan. So are pods
-    whose scheduling is gated or that were nominated to a node, and DaemonSet pods. When the room is there the scheduler
-    places the pending pod by itself. The search is exact, unless so many sets of pods come into question that its steps
-    run out.
+    A pod that fits somewhere is left to the scheduler, and its room is kept free in the plan. So are pods with
+    scheduling gates or a nominated node, and DaemonSet pods. When the room is there, the scheduler places the pending
+    pod by itself. The search is exact, unless there are so many sets of pods to try that it runs out of steps.
     """
 
     name: ClassVar[str] = "MakeRoom"
@@ -54,7 +54,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
     settings_type: ClassVar[type[StrategySettings]] = MakeRoomSettings
 
     def propose(self, view: View) -> Proposals:
-        """One proposal for each pending pod or group; what another's moves make possible is tried again."""
+        """Propose room for each pending pod or group; retry when other moves may have made it possible."""
         search, kept, full = RoomSearch(view), 0, False
         helped = True
         while helped:
@@ -90,7 +90,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                     refused |= {tuple(sorted(pod for pod, _ in room.moves)) for room in rooms}
 
     def _pending(self, view: View) -> list[tuple[_Pending, int]]:
-        """Who waits for a place, and how much may be moved for each: the highest priority first, then the oldest."""
+        """Return pending pods and the moves allowed for each: the highest priority first, then the oldest."""
         choice = PodSelection(self.settings, view)
         waiting = [pod for pod in (view.at < 0).nonzero()[0].tolist() if _waits(view.pods[pod])]
         waiting.sort(key=lambda pod: (-view.pods[pod].priority, view.pods[pod].created or 0.0, pod))
@@ -114,7 +114,7 @@ def _look(pod: Pod) -> _Look:
 
 
 def _waits(pod: Pod) -> bool:
-    """Whether the scheduler would place it, if it could, and we can tell where it fits."""
+    """Whether the scheduler would place the pod if it could, and we can tell where it fits."""
     if pod.phase != "Pending" or pod.node or pod.nominated or pod.deleting or pod.problem or pod.shape.resource_claims:
         return False
     if pod.owner is not None and pod.owner.kind == "DaemonSet":

@@ -1,4 +1,4 @@
-"""NodeAffinity: pods stand on nodes that have the labels they ask for."""
+"""NodeAffinity: move pods to nodes that have the labels they ask for."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class NodeAffinitySettings(PodFilters):
 
     include_preferred: bool = Field(
         default=False,
-        description="Also move pods to nodes that their preferred node affinity weighs more than the one they are on.",
+        description="Also move pods to nodes with a higher weight in their preferred node affinity.",
     )
 
 
 class NodeAffinity(Strategy[NodeAffinitySettings]):
-    """Moves pods whose node has not, or no longer, the labels that their node selector or node affinity requires.
+    """Moves pods off nodes that lack the labels that their node selector or node affinity requires.
 
-    The scheduler looks at these rules once, when it places a pod; when a node's labels change later nobody puts it
-    right. The pods go to nodes that meet the rules: under the thresholds if there is one, else any that has room. What
-    only we asked for (a pin to the target of an earlier move) is no rule of the pod's.
+    The scheduler checks these rules once, when it places a pod; when a node's labels change later, the pod stays. It
+    goes to a node that meets the rules: under the thresholds if there is one, else any with room. A pin to the target
+    of an earlier move by us is not a rule of the pod.
 
-    With `includePreferred` a pod also goes where the terms of its preferred node affinity that a node meets weigh
-    strictly more in sum than where it is, to the heaviest such node that stays under its thresholds; pods of pod groups
-    stay. No other strategy then moves a pod to a node that weighs less.
+    With `includePreferred` a pod also goes where its preferred node affinity has a strictly higher total weight, to the
+    heaviest such node that stays under its thresholds. Pods of pod groups stay. No other strategy then moves a pod to a
+    node with a lower weight.
     """
 
     name: ClassVar[str] = "NodeAffinity"
@@ -58,7 +58,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         self._weights: WeakKeyDictionary[Columns, dict[Shape, Floats]] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
-        """What is broken first; then, if asked for, what would be better."""
+        """Propose broken requirements first; then, if enabled, better preferences."""
         choice = PodSelection(self.settings, view)
         broken = self._broken(view, choice)
         yield from propose_until_stuck([PodMove(pod, broken[pod], force=True) for pod in sort_pods(view, broken)])
@@ -66,7 +66,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             yield from propose_each(view, self._better(view, choice))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Nodes that the pod prefers at least as much as its own."""
+        """Return nodes that the pod prefers at least as much as its own."""
         shape, node = view.columns.shape(pod), int(view.at[pod])
         if not self.settings.include_preferred or not shape.preferred_nodes or node < 0:
             return None
@@ -75,7 +75,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         return found
 
     def _broken(self, view: View, choice: PodSelection) -> dict[int, str]:
-        """The pods whose required rules their node does not meet, each with the reason."""
+        """Return the pods whose node does not meet their required rules, each with the reason."""
         found: dict[int, str] = {}
         for carrier in rule_owners(view.columns, _requires):
             meets = view.feasibility.node_masks.selected(carrier.shape)
@@ -88,9 +88,10 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         return found
 
     def _better(self, view: View, choice: PodSelection) -> Iterator[PodMove]:
-        """Pods that would weigh more elsewhere, those that weigh least first: what they find no target for, none does.
+        """Yield moves of pods that have a higher weight elsewhere, the lowest weights first: what has no target stays
+        so.
 
-        They are found beforehand, but what a target costs is reckoned when the pod's turn has come.
+        Pods are found in advance, but costs of targets are computed when a pod's turn comes.
         """
         found: list[tuple[int, float, int, int]] = []
         for carrier in rule_owners(view.columns, lambda shape: bool(shape.preferred_nodes)):
@@ -107,7 +108,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             yield PodMove(pod, f"{node.name} weighs {here:g} of {most} in its preferred node affinity", cost)
 
     def _weight(self, view: View, shape: Shape) -> Floats:
-        """[N]: the weights of the preferred terms that each node meets, in sum."""
+        """[N]: the total weight of the preferred terms that each node meets."""
         known = self._weights.setdefault(view.columns, {})
         if shape not in known:
             sums: Floats = np.zeros(len(view.nodes))
@@ -122,7 +123,7 @@ def _requires(shape: Shape) -> bool:
 
 
 def _unmet(view: View, shape: Shape, node: int) -> str:
-    """Which rule of a pod the node does not meet."""
+    """Return the rule of a pod that the node does not meet."""
     place = view.nodes[node]
     for key, value in shape.node_selector:
         if place.labels.get(key) != value:

@@ -1,4 +1,4 @@
-"""NodeMaintenance: empty the nodes that an operator wants to work on."""
+"""NodeMaintenance: empty nodes under maintenance."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class NodeMaintenance(Strategy[StrategySettings]):
     """Moves every pod that can move off nodes labelled `scheduler.alpha.kubernetes.io/maintenance: "true"`.
 
     Targets are chosen as the scheduler would: the least used node where the pod fits, under the thresholds if there is
-    one, else any. What cannot move (DaemonSet pods, a spent disruption budget, no node with room) is reported with its
-    reason. Nothing is ever moved onto such a node.
+    one, else any. Pods that cannot move (DaemonSet pods, a spent disruption budget, no node with room) are reported
+    with the reason. Nothing is ever moved onto such a node.
     """
 
     name: ClassVar[str] = "NodeMaintenance"
@@ -24,7 +24,7 @@ class NodeMaintenance(Strategy[StrategySettings]):
     can_undo: ClassVar[bool] = False  # an operator who empties a node judges nobody's moves
 
     def propose(self, view: View) -> Proposals:
-        """Each pod on a maintenance node: the lower rank first, then the largest, while there is most room."""
+        """Propose each pod on a maintenance node: lower ranks first, then the largest, while there is most room."""
         left: list[tuple[int, str]] = []
         for index, node in enumerate(view.nodes):
             if node.maintenance and view.scope[index]:

@@ -1,4 +1,4 @@
-"""NodeTaints: pods stand on nodes whose taints they tolerate."""
+"""NodeTaints: move pods off nodes whose taints they do not tolerate."""
 
 from __future__ import annotations
 
@@ -52,12 +52,15 @@ class NodeTaintsSettings(PodFilters):
     )
     excluded_taints: tuple[TaintEntry, ...] = Field(
         _BY_THE_CLUSTER,
-        description="These taints do not count. By default those that Kubernetes itself puts on nodes that are "
-        "cordoned, not ready, unreachable or short of something: a cordon means no new pods, and does not empty a "
-        "node. Whoever names others and wants these left alone as well names them, too.",
+        description=(
+            "These taints do not count. By default those that Kubernetes puts on nodes that are cordoned, "
+            "not ready, unreachable or short of a resource: a cordon means no new pods, and does not empty a"
+            " node. A list of your own replaces the default."
+        ),
     )
     include_prefer_no_schedule: bool = Field(
-        default=False, description="Taints of the effect PreferNoSchedule count, too: pods leave such nodes for others."
+        default=False,
+        description="Taints with the effect PreferNoSchedule count too: pods leave such nodes for others.",
     )
 
     @model_validator(mode="after")
@@ -67,7 +70,7 @@ class NodeTaintsSettings(PodFilters):
         return self
 
     def counts(self, taint: Taint) -> bool:
-        """Whether this taint matters here."""
+        """Whether the strategy considers this taint."""
         if taint.effect == _SOFT and not self.include_prefer_no_schedule:
             return False
         names = {taint.key, f"{taint.key}={taint.value}"}
@@ -79,13 +82,13 @@ class NodeTaintsSettings(PodFilters):
 class NodeTaints(Strategy[NodeTaintsSettings]):
     """Moves pods off nodes with NoSchedule or NoExecute taints that they do not tolerate.
 
-    A taint of the effect NoSchedule keeps new pods away and leaves those that are there; this moves them, too, to where
-    they are tolerated: under the thresholds if there is such a node, else any that has room. Pods on nodes with
-    NoExecute taints are deleted by Kubernetes itself, at once or when their toleration ends; where it has not come to
-    that yet, they are moved. `includedTaints` or `excludedTaints` say which taints count.
+    A NoSchedule taint keeps new pods away and leaves those that are there. This strategy moves them too, to nodes that
+    they tolerate: under the thresholds if there is one, else any with room. Pods on nodes with NoExecute taints are
+    deleted by Kubernetes, at once or when their toleration ends; until then they are moved. `includedTaints` or
+    `excludedTaints` select the taints that count.
 
     With `includePreferNoSchedule` pods also leave nodes with such taints, for nodes without them that stay under their
-    thresholds; where there is none they stay, and so do pods of pod groups. No other strategy then moves a pod from a
+    thresholds. Without such a node they stay, and so do pods of pod groups. No other strategy then moves a pod from a
     node without such a taint to one with it.
     """
 
@@ -98,7 +101,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
         self._frowned: WeakKeyDictionary[Columns, dict[tuple[Toleration, ...], Mask]] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
-        """What may not be there first; then, if asked for, what had better not be there."""
+        """Propose pods with hard taints first; then, if enabled, those with soft ones."""
         hard, soft = self._misplaced(view, PodSelection(self.settings, view))
         yield from propose_until_stuck(
             [PodMove(pod, self._why(view, pod, hard[pod]), force=True) for pod in sort_pods(view, hard)]
@@ -106,7 +109,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
         yield from propose_each(view, self._away(view, soft))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Nodes without PreferNoSchedule taints that count; for a pod that is on one with such, any will do."""
+        """Return nodes without PreferNoSchedule taints that count; all nodes for a pod on a node with one."""
         if not self.settings.include_prefer_no_schedule:
             return None
         frowned, node = self._frowned_on(view, view.columns.shape(pod)), int(view.at[pod])
@@ -116,9 +119,9 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
         return found
 
     def _misplaced(self, view: View, choice: PodSelection) -> tuple[dict[int, Taint], dict[int, Taint]]:
-        """Pods and the first taint of their node that they do not tolerate: of a hard effect, or only of the soft one.
+        """Return pods with the first taint that they do not tolerate: of a hard effect, and of the soft one only.
 
-        Asked once for each set of taints and each shape that stands beneath it, however many pods that are.
+        Tolerations are checked once for each set of taints and pod shape, however many pods there are.
         """
         kinds: dict[tuple[Taint, ...], int] = {}
         counted = [tuple(taint for taint in node.taints if self.settings.counts(taint)) for node in view.nodes]
@@ -142,7 +145,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
         return hard, soft
 
     def _away(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:
-        """Pods that are better elsewhere; what a target costs is reckoned when the pod's turn has come."""
+        """Yield moves off soft taints; costs of targets are computed when a pod's turn comes."""
         for pod in sort_pods(view, soft):
             cost = np.where(self._frowned_on(view, view.columns.shape(pod)), np.inf, view.cost(pod))
             yield PodMove(pod, self._why(view, pod, soft[pod]), cost)

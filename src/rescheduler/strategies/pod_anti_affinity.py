@@ -1,4 +1,4 @@
-"""PodAntiAffinity: pods that must not be near each other are not."""
+"""PodAntiAffinity: separate pods whose anti-affinity is violated."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rescheduler.strategies.support.violations import AntiAffinityViolation, fin
 
 
 class PodAntiAffinitySettings(PodFilters):
-    """Which pods may be moved for it."""
+    """Which pods may be moved."""
 
 
 class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
-    """Separates pods that stand in one domain though the required anti-affinity of one of them forbids it.
+    """Separates pods in one domain if the required anti-affinity of one of them forbids it.
 
-    The scheduler looks at that rule, in both directions, when it places a pod; when labels of pods or nodes change
-    later, nobody puts it right. Of pods in conflict as few as possible go: those that must because the other one can't
-    go, then the pod in the most conflicts, then the one of lower priority. They go to nodes that stay under the
-    thresholds if there is one, else to any that has room.
+    The scheduler checks that rule, in both directions, when it places a pod; when labels of pods or nodes change later,
+    the pods stay. Of the pods in conflict as few as possible move: first those whose counterpart cannot move, then the
+    pod in the most conflicts, then the one of lower priority. They go to nodes that stay under the thresholds if there
+    is one, else to any with room.
     """
 
     name: ClassVar[str] = "PodAntiAffinity"
@@ -32,7 +32,7 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
     settings_type: ClassVar[type[StrategySettings]] = PodAntiAffinitySettings
 
     def propose(self, view: View) -> Proposals:
-        """One knot of conflicts after the other."""
+        """Resolve one group of connected conflicts after the other."""
         choice = PodSelection(self.settings, view)
         for knot in _knots(find_violations(view)):
             exhausted = yield from _Knot(view, choice, knot).untied()
@@ -41,7 +41,7 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
 
 
 def _knots(found: list[AntiAffinityViolation]) -> Iterator[list[AntiAffinityViolation]]:
-    """Clashes that have pods in common, together."""
+    """Yield groups of violations that have pods in common."""
     by_pod: defaultdict[int, list[int]] = defaultdict(list)
     for number, clash in enumerate(found):
         for pod in clash.rule_owners | clash.meant:
@@ -62,7 +62,7 @@ def _knots(found: list[AntiAffinityViolation]) -> Iterator[list[AntiAffinityViol
 
 
 class _Knot:
-    """Clashes with common pods, which are taken out one by one until none is left: a small vertex cover."""
+    """Violations with common pods: pods are moved one by one until none is left, as in a small vertex cover."""
 
     def __init__(self, view: View, choice: PodSelection, knot: list[AntiAffinityViolation]) -> None:
         self._view = view
@@ -78,9 +78,9 @@ class _Knot:
         self._sorted: dict[int, list[int]] = {}
 
     def untied(self) -> Generator[Proposal, ProposalResult, bool]:
-        """Propose until no conflict is left, or nobody in one can go; whether the plan is full.
+        """Propose until no conflict is left, or no pod in one can move; return whether the plan is full.
 
-        Those that can't go are asked for in the end all the same, if they are still in a conflict: people see why not.
+        Pods that cannot move are proposed at the end if they are still in a conflict, so that the plan says why not.
         """
         while going := self._next():
             exhausted = yield from self._asked(pod for pod in going if pod in self._able)
@@ -90,7 +90,7 @@ class _Knot:
         return exhausted
 
     def _asked(self, pods: Iterable[int]) -> Generator[Proposal, ProposalResult, bool]:
-        """Propose those of these that are still in a conflict; whether the plan is full."""
+        """Propose those pods that are still in a conflict; return whether the plan is full."""
         for pod in pods:
             if not self._count(pod) or self._is_hopeless(pod):
                 self._able.discard(pod)
@@ -107,7 +107,7 @@ class _Knot:
         return False
 
     def _learn(self, pod: int, decision: ProposalResult) -> None:
-        """Have nobody chosen who would be refused for the same reason: what the plan has spent, or no target."""
+        """Skip pods that would be refused for the same reason: a limit that the plan has reached, or no target."""
         if decision.refused_by(PlanGuard.NO_TARGET):
             self._refused[self._look(pod)].add(int(self._view.at[pod]))
             out = {other for other in self._able if self._is_hopeless(other)}
@@ -117,7 +117,7 @@ class _Knot:
         self._able -= out
 
     def _next(self) -> list[int]:
-        """Who goes next: all that must, else the only neighbour of a pod, else whoever is in the most conflicts."""
+        """Return the next pods: all that must move, else the only neighbour of a pod, else one in most conflicts."""
         counts = {pod: count for pod in self._able if (count := self._count(pod))}
         able = {id(side): side <= self._able for clash in self._clashes for side in (clash.rule_owners, clash.meant)}
         must = [pod for pod in counts if not all(able[id(side)] for side in self._sides(pod))]
@@ -132,7 +132,7 @@ class _Knot:
         return int(columns.pod_shape[pod]), int(columns.pod_group[pod])
 
     def _is_hopeless(self, pod: int) -> bool:
-        """Where two pods of one look found no target from two nodes, no node takes their like."""
+        """Whether two pods of this look found no target, from two nodes: then no node takes another one."""
         return len(self._refused[self._look(pod)]) > 1
 
     def _sides(self, pod: int) -> list[set[int]]:
@@ -142,7 +142,7 @@ class _Knot:
         return sum(clash.count(pod) for clash in self._by_pod[pod])
 
     def _only_other(self, pod: int) -> int | None:
-        """The pod that it is in conflict with, if that is one only."""
+        """Return the pod that it is in conflict with, if there is only one."""
         sides = self._sides(pod)
         if any(len(side) - (pod in side) > 1 for side in sides):
             return None
@@ -150,7 +150,7 @@ class _Knot:
         return others.pop() if len(others) == 1 else None
 
     def _why(self, pod: int) -> str:
-        """The rule that is broken: its own rather than another's."""
+        """Describe the broken rule: the pod's own rather than another's."""
         view, node = self._view, self._view.nodes[int(self._view.at[pod])].name
         mine = self._by_pod[pod]
         if own := next((each for each in mine if pod in each.rule_owners and _has_others(each.meant, pod)), None):
@@ -161,7 +161,7 @@ class _Knot:
         return f"on {node} it breaks the anti-affinity of {other} to {theirs.rule}"
 
     def _first_other(self, side: set[int], pod: int) -> int:
-        """The first of the others that are still there. Sides may be large, and are sorted once."""
+        """Return the first other pod that is still there. Sides may be large, so they are sorted once."""
         known = self._sorted.get(id(side))
         if known is None:
             known = self._sorted[id(side)] = sorted(side)

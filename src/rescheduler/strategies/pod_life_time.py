@@ -1,4 +1,4 @@
-"""PodLifeTime: no pod grows older than it may."""
+"""PodLifeTime: replace pods that are too old."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
 class ConditionFilter(StrategySettings):
-    """A condition that a pod must have; what is left out may be anything."""
+    """A condition that a pod must have; omitted fields match anything."""
 
     type: str = Field("", description="Its type, such as `Ready`.")
     status: str = Field("", description="`False` or `Unknown`; `True` for `DisruptionTarget` and the like.")
     reason: str = Field("", description="Its reason, such as `ContainersNotReady`.")
-    min_time: Duration = Field(0.0, description="For how long it has been so at least.")
+    min_time: Duration = Field(0.0, description="Only if it has been so for at least this long.")
 
     @field_validator("status", mode="before")
     @classmethod
@@ -47,42 +47,49 @@ class ConditionFilter(StrategySettings):
 
 
 class PodLifeTimeSettings(PodFilters):
-    """How old pods may grow, and which; a pod must meet all that is given."""
+    """How old pods may get, and which pods; a pod must meet all criteria that are set."""
 
-    max_age: Duration = Field(86400.0, description="Pods that were created longer ago than this are moved.")
+    max_age: Duration = Field(86400.0, description="Pods that are older are moved.")
     states: tuple[str, ...] = Field(
         (),
-        description="Only pods in one of these states: a phase (`Pending`, `Running`), the pod's reason (`NodeLost`), "
-        "or why a container waits or has ended (`ImagePullBackOff`, `ContainerCreating`, `Error`). Empty means any "
-        "pod that has not ended; pods that have are removed if their phase (`Succeeded`, `Failed`) or reason is named.",
+        description=(
+            "Only pods in one of these states: a phase (`Pending`, `Running`), the pod's reason "
+            "(`NodeLost`), or why a container waits or has ended (`ImagePullBackOff`, `ContainerCreating`, "
+            "`Error`). Empty means any pod that has not ended; pods that have are removed if their phase "
+            "(`Succeeded`, `Failed`) or reason is named."
+        ),
     )
     conditions: tuple[ConditionFilter, ...] = Field(
         (),
-        description="Only pods with one of these conditions, each with any of `type`, `status`, `reason` and `minTime` "
-        "(for how long it has been so): `{type: Ready, status: False, minTime: 10m}`. Conditions that are True on "
-        "every healthy pod are not looked at.",
+        description=(
+            "Only pods with one of these conditions, each with any of `type`, `status`, `reason` and "
+            "`minTime` (for how long it has been so): `{type: Ready, status: False, minTime: 10m}`. "
+            "Conditions that are True on every healthy pod are ignored."
+        ),
     )
     exit_codes: tuple[int, ...] = Field(
         (),
-        description="Only pods of which a container that does not run ended with one of these codes; empty means any.",
+        description=(
+            "Only pods with a container that is not running and ended with one of these codes; empty means any."
+        ),
     )
     include_init_containers: bool = Field(
-        default=False, description="Whether states and exit codes of init containers count, too."
+        default=False, description="Also check states and exit codes of init containers."
     )
     include_ephemeral_containers: bool = Field(
-        default=False, description="Whether states and exit codes of ephemeral containers count, too."
+        default=False, description="Also check states and exit codes of ephemeral containers."
     )
 
 
 class PodLifeTime(Strategy[PodLifeTimeSettings]):
-    """Moves pods that are older than `maxAge` to another node, the oldest first; their replacements are young again.
+    """Moves pods that are older than `maxAge` to another node, the oldest first; their replacements start young.
 
-    With `states`, `conditions` and `exitCodes` it is a way to get rid of pods that are stuck: those that have been
-    creating their containers or pulling an image for an hour, or have not been Ready for ten minutes. Pods that have
-    ended are removed (method `remove`) once they are too old, but only if `states` names their phase or reason, and
-    only if somebody manages them. Nodes on which pods of the same workload are in trouble are the last to be chosen for
-    one that is in trouble itself. Pods whose workload has the annotation `scheduling-retries` are left to
-    [recovery](failed-pods.md). Where the input does not say when it was taken, no pod has an age.
+    With `states`, `conditions` and `exitCodes` it also gets rid of pods that are stuck: pods that have been creating
+    their containers or pulling an image for an hour, or have not been Ready for ten minutes. Pods that have ended are
+    removed (method `remove`) once they are too old, but only if `states` names their phase or reason, and only if they
+    have a controller. For a pod in trouble, nodes on which pods of the same workload are in trouble come last. Pods of
+    workloads with the annotation `scheduling-retries` are left to [recovery](failed-pods.md). If the input does not say
+    when it was taken, no pod has an age.
     """
 
     name: ClassVar[str] = "PodLifeTime"
@@ -91,7 +98,7 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
     settings_type: ClassVar[type[StrategySettings]] = PodLifeTimeSettings
 
     def propose(self, view: View) -> Proposals:
-        """Pods that have ended, which cost nothing; then the others."""
+        """Propose pods that have ended, whose removal costs nothing; then the others."""
         now = view.now
         if now is None:
             return
@@ -105,18 +112,18 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
         yield from propose_each(view, self._pod_moves(view, choice, now))
 
     def idle_reason(self, now: float | None) -> str:
-        """Without a time no pod has an age."""
+        """Return why nothing is done without a time: no pod has an age."""
         return "the input does not say when it was taken, so no pod has an age (give --now)" if now is None else ""
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Anywhere but where it grew old."""
+        """Return all nodes but the one on which the pod got too old."""
         found, now = view.pods[pod], view.now
         if now is None or not self._is_old(found, now) or not self._is_meant(found, now):
             return None
         return other_nodes(view, pod)
 
     def _pod_moves(self, view: View, choice: PodSelection, now: float) -> Iterator[PodMove]:
-        """The oldest first, one by one: a plan's limit is mostly far below the number of old pods."""
+        """Yield moves one by one, the oldest first: a plan's limit is usually far below the number of old pods."""
         found = [pod for pod in view.pods_in_scope() if self._is_old(view.pods[pod], now)]
         found.sort(key=lambda pod: (view.pods[pod].created or 0.0, view.pods[pod].rank, pod))
         elsewhere: TroubledNodes | None = None

@@ -1,4 +1,4 @@
-"""RemoveDuplicates: the replicas of a workload do not crowd on a node."""
+"""RemoveDuplicates: spread the replicas of a workload over nodes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _PER_SIBLING = 1e6
 
 
 class RemoveDuplicatesSettings(PodFilters):
-    """Which workloads; all but DaemonSets, if nothing is said."""
+    """Which workloads; by default all but DaemonSets."""
 
 
 class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
     """Moves replicas of a workload off nodes that have more of them than an even share.
 
-    When a node fails its pods crowd on the others, and stay there when it is back; when one of those fails next, the
-    workload is hit harder than need be. The even share is the number of pods that the workload has or wants, divided by
-    the number of nodes that could run them (open nodes, as far as taints and labels let the pods be there), rounded up.
-    From nodes above it pods go to the nodes with the fewest, and only where there are then fewer than there were on the
-    node that they leave; targets stay under their thresholds. So no move can ever be worth undoing. In node pools each
-    pool is looked at by itself. Pods of pod groups stay where they are.
+    When a node fails, its pods crowd on the others, and stay there when it is back; when one of those fails next, the
+    workload loses more pods than necessary. The even share is the number of pods that the workload has or wants,
+    divided by the number of nodes that could run them (open nodes whose taints and labels permit it), rounded up. From
+    nodes above it pods go to the nodes with the fewest, and only if there are then fewer than there were on the node
+    that they leave; targets stay under their thresholds. So no move is ever worth undoing. Each node pool is handled
+    separately. Pods of pod groups stay.
 
-    No other strategy then moves a pod to where it makes more than an even share, unless that is no more than the node
-    that it leaves has now.
+    No other strategy then moves a pod to a node that would have more than an even share, unless it has no more than the
+    node that the pod leaves.
     """
 
     name: ClassVar[str] = "RemoveDuplicates"
@@ -48,7 +48,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
         self._known: WeakKeyDictionary[Columns, Replicas] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
-        """Workload by workload, those of lower priority and eviction cost first."""
+        """Handle one workload after the other, lower priority and eviction cost first."""
         replicas, choice = self._replicas(view), PodSelection(self.settings, view)
         crowds = [(view.pods[int(replicas.pods(each)[0])].rank, each) for each in replicas.crowds(view)]
         for _, workload in sorted(crowds):
@@ -57,7 +57,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
                 return
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Nodes on which the pod would not be one too many of its workload."""
+        """Return nodes on which the pod would not exceed the even share of its workload."""
         replicas = self._replicas(view)
         workload, node = int(replicas.workload[pod]), int(view.at[pod])
         if workload < 0 or node < 0 or not PodSelection(self.settings, view).matches(view.pods[pod]):
@@ -75,9 +75,9 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 def _spread(
     view: View, replicas: Replicas, choice: PodSelection, workload: int
 ) -> Generator[Proposal, ProposalResult, bool]:
-    """Take one pod after the other off the most crowded node; whether no more move whatever will be taken.
+    """Move pods off the most crowded node, one at a time; return whether the plan is full.
 
-    Where two pods of one shape find no target from two nodes, no node takes their like: the others are not asked for.
+    If two pods of one shape found no target, from two nodes, no node takes another one: the rest is skipped.
     """
     kind, _, name = replicas.keys[workload]
     share = replicas.even_share(view, workload, replicas.on_nodes(view, workload))

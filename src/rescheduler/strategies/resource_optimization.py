@@ -1,4 +1,4 @@
-"""ResourceOptimization: no node above its thresholds, with the fewest moves."""
+"""ResourceOptimization: bring all nodes under their thresholds with the fewest moves."""
 
 from __future__ import annotations
 
@@ -23,20 +23,25 @@ _UPPER = {"cpu": "cpuThreshold", "memory": "memoryThreshold"}
 
 
 class ResourceOptimizationSettings(PodFilters):
-    """Which pods leave hot nodes, and which nodes take them in."""
+    """Which pods leave hot nodes, and which nodes take them."""
 
     low_thresholds: Percents = Field(
         {},
-        description="Nodes that are used above this many % of any of these resources take no pods from hot nodes, such "
-        "as `{cpu: 40, memory: 40}`; those named must be `cpu`, `memory` or have one of the `thresholds`. With "
-        "`thresholdMode: deviation` they are points below the mean of the node's pool. Empty means any node that stays "
-        "under its thresholds.",
+        description=(
+            "Nodes that use more than this % of any of these resources take no pods from hot nodes, such as "
+            "`{cpu: 40, memory: 40}`. Possible are `cpu`, `memory` and resources with one of the "
+            "`thresholds`. With `thresholdMode: deviation` they are points below the mean of the node's "
+            "pool. Empty means any node that stays under its thresholds."
+        ),
     )
     min_underused_nodes: int = Field(
         0,
         ge=0,
-        description="Nothing is moved unless at least so many nodes are under all `lowThresholds`; in a node pool, of "
-        "that pool. Descheduler and koordinator act only above their `numberOfNodes`: give one more here.",
+        description=(
+            "Nothing is moved unless at least this many nodes are under all `lowThresholds`; in a node pool,"
+            " nodes of that pool. Descheduler and koordinator act only above their `numberOfNodes`: set one "
+            "more here."
+        ),
     )
 
     @field_validator("min_underused_nodes")
@@ -47,7 +52,7 @@ class ResourceOptimizationSettings(PodFilters):
         return wanted
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
-        """Low thresholds must be of resources that count, and not above the upper ones."""
+        """Report low thresholds of resources that do not count, or above the upper ones."""
         yield from find_uncounted("lowThresholds", self.low_thresholds, counted)
         if thresholds.mode is ThresholdMode.DEVIATION:
             return  # points below the mean and points above it: nothing to compare
@@ -59,19 +64,19 @@ class ResourceOptimizationSettings(PodFilters):
 
 
 class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
-    """Brings each node that is over one of its thresholds under it, with as few moves as can be.
+    """Brings each node that is over one of its thresholds under it, with as few moves as possible.
 
     The thresholds are `cpuThreshold`, `memoryThreshold` and those of other `thresholds`, or a pool's own. A node's use
-    is what its pods request, or what is measured (`utilization`), in per cent of what is allocatable. Pods go only to
-    nodes that stay under their thresholds. Of a node's pods the lowest priorities that suffice are considered, among
-    equals the lowest [eviction costs](when.md#marks) that do, and of those the largest, until one pod covers what is
-    left; then the smallest such pod goes. So a cost may well make for more moves: whoever gives pods a cost says that
-    moves of some are better than one of another, which is what it means to koordinator, too. A node counts as hot when
-    it has been so for `hotAfterCycles` cycles in a row.
+    is what its pods request, or the measured usage (`utilization`), in per cent of allocatable. Pods go only to nodes
+    that stay under their thresholds. Of a node's pods the lowest priorities that suffice are considered, among equals
+    the lowest [eviction costs](when.md#marks) that suffice. Of these the largest move first, until one pod covers the
+    rest; then the smallest such pod moves. So eviction costs may lead to more moves: a cost says that moves of other
+    pods are better than one of this pod, as it does for koordinator. A node counts as hot after `hotAfterCycles` cycles
+    in a row.
 
-    With `lowThresholds` only nodes that are underused take pods: those at or below all of them as the plan finds the
-    cluster, or by the plan's own moves. Such a node is filled up to its upper thresholds. Pods that the filters do not
-    mean stay, however hot their node is.
+    With `lowThresholds` only underused nodes take pods: those at or below all of them at the start of the plan, or by
+    the plan's own moves. Such a node is filled up to its upper thresholds. Pods that the filters exclude stay, however
+    hot their node is.
     """
 
     name: ClassVar[str] = "ResourceOptimization"
@@ -80,7 +85,7 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
     settings_type: ClassVar[type[StrategySettings]] = ResourceOptimizationSettings
 
     def propose(self, view: View) -> Proposals:
-        """Node by node: those that need only low priorities first, then the hottest."""
+        """Handle one node after the other: those that need only low priorities first, then the hottest."""
         if self.wait_reason(view):
             return
         choice, low = PodSelection(self.settings, view), self.settings.low_thresholds
@@ -98,7 +103,7 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
                         return
 
     def wait_reason(self, view: View) -> str:
-        """Whether too few nodes are underused to begin with."""
+        """Return why nothing is done if too few nodes are underused."""
         wanted = self.settings.min_underused_nodes
         if not wanted or not view.hot.any():
             return ""
@@ -129,20 +134,20 @@ class _Shed:
         self._left = np.ones(len(self._pods), np.bool_)  # candidates not yet proposed
 
     def heat(self) -> float:
-        """How far the node is above its thresholds, in per cent of allocatable."""
+        """Return how far the node is above its thresholds, in per cent of allocatable."""
         return float((self._view.utilisation_of(self.node) - self._view.thresholds[:, self.node]).max())
 
     def why(self) -> str:
-        """What is wrong with the node, for people."""
+        """Describe which thresholds the node exceeds."""
         view = self._view
         found = zip(view.resources, view.utilisation_of(self.node), view.thresholds[:, self.node], strict=True)
         over = [f"{use:.1f}% {name} (threshold {limit:.4g}%)" for name, use, limit in found if use > limit]
         return f"{view.nodes[self.node].name} is at {' and '.join(over)}"
 
     def needed(self, of: Ints) -> int:
-        """Of priorities or ranks the lowest such that candidates up to it cover the excess; the highest if none does.
+        """Return the lowest priority or rank up to which candidates cover the excess; the highest if none does.
 
-        The order of nodes goes by priorities alone: among equals the hottest node is more urgent than a lower cost.
+        Nodes are sorted by priorities alone: among equals the hottest node is more urgent than a lower cost.
         """
         left = np.flatnonzero(self._left)
         if not len(left):
@@ -152,10 +157,10 @@ class _Shed:
         return int(of[low_first[enough.argmax() if enough.any() else -1]])
 
     def next(self) -> int | None:
-        """The pod to propose now; None when the node is no longer hot, or no candidate is left that helps.
+        """Return the pod to propose now; None when the node is not hot any more, or no candidate helps.
 
-        A pod that covers the whole excess ends it, and of those the smallest disturbs least. Of the others the one that
-        covers most comes first: largest first is what makes the fewest moves.
+        A pod that covers the whole excess ends it, and of those the smallest disturbs least. Otherwise the pod that
+        covers most comes first: largest first makes the fewest moves.
         """
         excess = self._view.excess(self.node)
         over = excess > 0
@@ -185,7 +190,7 @@ class _Shed:
 
 
 def _of_a_pair(sizes: Ints, excess: Ints, best: NDArray[np.intp], times: Floats) -> int:
-    """Of the best candidates one that ends it together with another, of all such pairs the smallest; else the best."""
+    """Return one of the smallest pair that covers the excess together; without such a pair the best candidate."""
     first, second = np.triu_indices(len(best), 1)
     one, other = best[first], best[second]
     ends = (sizes[one] + sizes[other] >= excess).all(axis=1)

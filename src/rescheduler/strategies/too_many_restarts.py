@@ -1,4 +1,4 @@
-"""TooManyRestarts: another node for pods that are restarted over and over where they are."""
+"""TooManyRestarts: move pods that keep restarting to another node."""
 
 from __future__ import annotations
 
@@ -25,31 +25,33 @@ from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
 class TooManyRestartsSettings(PodFilters):
-    """How many restarts are too many, and of whom."""
+    """How many restarts are too many, and of which pods."""
 
     restart_threshold: int = Field(
-        100, ge=1, description="Pods whose containers were restarted this often, all together, are moved."
+        100, ge=1, description="Pods with at least this many restarts, of all containers together, are moved."
     )
     include_init_containers: bool = Field(
-        default=False, description="Whether restarts and states of init containers count, too."
+        default=False, description="Also count restarts and check states of init containers."
     )
     states: tuple[str, ...] = Field(
         (),
-        description="Only pods in one of these states: a phase (`Running`), the pod's reason, or why a container waits "
-        "or has ended (`CrashLoopBackOff`, `OOMKilled`); empty means any.",
+        description=(
+            "Only pods in one of these states: a phase (`Running`), the pod's reason, or why a container "
+            "waits or has ended (`CrashLoopBackOff`, `OOMKilled`); empty means any."
+        ),
     )
 
 
 class TooManyRestarts(Strategy[TooManyRestartsSettings]):
     """Moves pods whose containers were restarted `restartThreshold` times or more to another node.
 
-    A kubelet restarts a crashed container where it is, for ever; if the node is the reason, only another node helps.
-    Those with the most restarts go first. Nodes on which pods of the same workload are in trouble, or that they were
-    moved away from before, are the last to be chosen. What is moved is a new pod and has no restarts; its workload then
-    rests (`coolDown`), and longer each time that it only goes to and fro. No other strategy brings pods of the workload
-    back to that node for as long as the move is kept (`migration.keepFinished`). Pods whose workload has the annotation
-    `scheduling-retries` are left to [recovery](failed-pods.md), which acts sooner and remembers where they failed.
-    Descheduler calls it RemovePodsHavingTooManyRestarts.
+    A kubelet restarts a crashed container in place, for ever; if the node is the reason, only another node helps. Pods
+    with the most restarts go first. Nodes on which pods of the same workload are in trouble, or that they were moved
+    away from before, come last. The replacement is a new pod without restarts. Its workload then rests (`coolDown`),
+    and longer each time if it only goes back and forth. No other strategy brings pods of the workload back to that node
+    for as long as the move is kept (`migration.keepFinished`). Pods of workloads with the annotation
+    `scheduling-retries` are left to [recovery](failed-pods.md), which acts sooner and remembers the nodes. Descheduler
+    calls it RemovePodsHavingTooManyRestarts.
     """
 
     name: ClassVar[str] = "TooManyRestarts"
@@ -57,7 +59,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
     settings_type: ClassVar[type[StrategySettings]] = TooManyRestartsSettings
 
     def propose(self, view: View) -> Proposals:
-        """Those with the most restarts first."""
+        """Propose pods with the most restarts first."""
         choice = PodSelection(self.settings, view)
         pods = [
             pod
@@ -73,7 +75,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
         yield from propose_each(view, self._pod_moves(view, found))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Anywhere but where it crashed, or pods of its workload did that were moved away for it."""
+        """Return all nodes but those that the pod crashed on, or that its workload was moved away from for it."""
         found = other_nodes(view, pod) if self._is_troubled(view.pods[pod]) else None
         left = past_sources(view, pod, self.name)
         if left:

@@ -1,4 +1,4 @@
-"""Topology: the pods of one group come together in one zone or rack."""
+"""Topology: bring the pods of a group together in one zone or rack."""
 
 from __future__ import annotations
 
@@ -43,28 +43,29 @@ def _check_key(key: str) -> str:
 
 
 class TopologySettings(PodFilters):
-    """Which pods belong together, and where."""
+    """Which pods belong together, and in what kind of domain."""
 
     group_label: Annotated[str, AfterValidator(lambda key: _check_key(key) if key else key)] = Field(
         "",
-        description="The label whose value names the group of a pod, within its namespace, such as `job-name`. "
-        "Without it nothing is moved.",
+        description=(
+            "The label whose value names the group of a pod, within its namespace, such as `job-name`. "
+            "Nothing is moved without it."
+        ),
     )
     topology_key: Annotated[str, AfterValidator(_check_key)] = Field(
         "topology.kubernetes.io/zone",
-        description="The node label whose value names the zone, rack or other domain that a group comes together in.",
+        description="The node label whose value names the zone, rack or other domain.",
     )
 
 
 class Topology(Strategy[TopologySettings]):
-    """Brings the pods of each group into one zone, or rack, or whatever nodes' `topologyKey` tells apart.
+    """Brings the pods of each group into one zone, rack or other domain of the nodes' `topologyKey`.
 
-    Pods that talk to each other all the time, as those of a training job or of a sharded database do, are faster and
-    cheaper side by side. A group is all pods of a namespace with the same value of the label `groupLabel`. Where its
-    pods are in several domains, those outside of one of them move there: of the domains where all of the group fits
-    under the thresholds, the one that takes the fewest moves, and among equals the one with most room. They move all
-    together or not at all; a group that fits nowhere is left alone, and the plan says why. DaemonSet pods belong to
-    their nodes and to no group.
+    Pods that exchange much data, such as those of a training job or of a sharded database, are faster and cheaper side
+    by side. A group is all pods of a namespace with the same value of the label `groupLabel`. If its pods are in
+    several domains, they move into one of them: of the domains where the whole group fits under the thresholds, the one
+    that takes the fewest moves, and among equals the one with most room. They move all together or not at all; a group
+    that fits nowhere stays, and the plan says why. DaemonSet pods belong to their nodes and to no group.
 
     No other strategy then moves a pod of a group that is together to another domain, unless it must.
     """
@@ -78,7 +79,7 @@ class Topology(Strategy[TopologySettings]):
         self._known: WeakKeyDictionary[Columns, _Members] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
-        """Group by group, those of lower priority and eviction cost first."""
+        """Handle one group after the other, lower priority and eviction cost first."""
         if not self.settings.group_label:
             return
         members = self._members(view)
@@ -91,11 +92,11 @@ class Topology(Strategy[TopologySettings]):
                 return
 
     def idle_reason(self, now: float | None) -> str:
-        """Without a label there are no groups."""
+        """Return why nothing is done without a label: there are no groups."""
         return "" if self.settings.group_label else "it has no groupLabel (strategies.Topology.groupLabel)"
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """The domain of the pod's group, when that is together."""
+        """Return the domain of the pod's group, if the group is together."""
         if not self.settings.group_label:
             return None
         members = self._members(view)
@@ -140,7 +141,7 @@ class _Members:
 
 
 def _belongs(view: View, choice: PodSelection, pod: int) -> bool:
-    """Whether a pod counts for its group: not if it is only expected on its node, leaves it anyway or belongs to it."""
+    """Whether a pod counts for its group: not if it is only expected, is leaving, or belongs to the node."""
     row = view.pods[pod]
     rooted = row.static or (row.owner is not None and row.owner.kind == "DaemonSet")
     return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and choice.matches(row)
@@ -148,13 +149,13 @@ def _belongs(view: View, choice: PodSelection, pod: int) -> bool:
 
 @dataclass(slots=True)
 class _Steps:
-    """What is left of the places that may be looked for in rehearsals."""
+    """The steps left for rehearsals."""
 
     left: int
 
 
 class _Gathering:
-    """One group that is apart, and where it could come together."""
+    """One group that is apart, and the domains where it could come together."""
 
     def __init__(self, view: View, members: _Members, key: _Group, steps: _Steps) -> None:
         self._view = view
@@ -168,7 +169,7 @@ class _Gathering:
         self.name = f"group {key[1]} ({members.label})"
 
     def domains(self) -> list[int]:
-        """Where the group may fit, as far as sums tell: the fewest moves first, then the most room, then by name."""
+        """Return domains with enough room in sum: the fewest moves first, then the most room, then by name."""
         view = self._view
         usable = np.logical_or.reduce([view.node_mask(pod) for pod in self._of]) & (self._members.domains >= 0)
         free = np.maximum(view.limit - view.used, 0)[:, usable]
@@ -189,18 +190,18 @@ class _Gathering:
         return [domain for *_, domain in sorted(ranked)]
 
     def _asked(self, pods: list[int]) -> Ints:
-        """[R]: what these need together."""
+        """[R]: the sum of these pods' requests."""
         found: Ints = np.sum([self._view.requests(pod) for pod in pods], axis=0)
         return found
 
     def takes_too_many(self, domain: int) -> bool:
-        """Whether the plan may not make so many moves any more: then nothing is rehearsed."""
+        """Whether the plan may not make this many moves any more: then nothing is rehearsed."""
         left = self._view.moves_left
         return left is not None and len(self.movers(domain)) > left
 
     @property
     def may_rehearse(self) -> bool:
-        """Whether there are steps left for it."""
+        """Whether steps are left."""
         return self._steps.left > 0
 
     def _stays(self, pod: int) -> bool:
@@ -208,16 +209,16 @@ class _Gathering:
         return pod in view.moved or not view.scope[view.at[pod]] or view.objection(pod) is not None
 
     def movers(self, domain: int | None) -> list[int]:
-        """The pods that have to move, the largest first: those elsewhere, and who moves with them in any case.
+        """Return the pods that have to move, the largest first: those elsewhere, and the pods of their pod groups.
 
-        Without a domain: into one that none of them is in.
+        Without a domain: the moves into a domain that has none of them.
         """
         found = {pod for pod in self._pods if self._of[pod] != domain}
         found.update(other for pod in list(found) for other in self._view.groups.members(pod))
         return sorted(found, key=lambda pod: (-self._view.requests(pod).max(), pod))
 
     def proposal(self, domain: int, *, rehearsed: bool) -> Proposal | None:
-        """All moves into a domain; None if a rehearsal shows that the group does not fit there."""
+        """Return all moves into a domain; None if a rehearsal shows that the group does not fit there."""
         pods = self.movers(domain)
         targets = self._rehearsed(pods, domain) if rehearsed else {}
         if targets is None:
@@ -239,7 +240,7 @@ class _Gathering:
         return Proposal(tuple(pod_moves), otherwise=f"{self.name} cannot come together {where}")
 
     def _rehearsed(self, pods: list[int], domain: int) -> dict[int, int] | None:
-        """A node for each, one after the other as the planner would choose; None when one finds none."""
+        """Return a node for each pod, placed one after the other as the planner would; None if one has none."""
         view = self._view
         found: dict[int, int] = {}
         with view.whatif.trial():
@@ -255,7 +256,7 @@ class _Gathering:
         return found
 
     def example(self) -> Iterator[Proposal]:
-        """A proposal that cannot be taken, so that the planner tells people why the group stays apart."""
+        """Yield a proposal that cannot be accepted, so that the planner says why the group stays apart."""
         near = self._staying if len(self._staying) == 1 else {*self._of.values()}
         nearest = min(near - {-1}, key=lambda domain: (len(self.movers(domain)), self._values[domain]), default=None)
         if nearest is not None:
@@ -268,7 +269,7 @@ class _Gathering:
 
 
 def _brought_together(group: _Gathering) -> Generator[Proposal, ProposalResult, bool]:
-    """Propose one domain after the other; whether no more move whatever will be taken."""
+    """Propose one domain after the other; return whether the plan is full."""
     tried = 0
     for domain in group.domains():
         too_many = group.takes_too_many(domain)

@@ -1,4 +1,4 @@
-"""TopologySpread: broken topology spread constraints are restored with the fewest moves."""
+"""TopologySpread: restore topology spread constraints with the fewest moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rescheduler.strategies.support.violations import may_propose, pods_in_scope
 
 
 class TopologySpreadSettings(PodFilters):
-    """Which constraints are restored: those that pods carry which the filters mean. Only such pods are moved."""
+    """Which constraints are restored: those of pods that the filters select. Only such pods are moved."""
 
     constraints: tuple[Literal["DoNotSchedule", "ScheduleAnyway"], ...] = Field(
         ("DoNotSchedule",),
@@ -28,18 +28,18 @@ class TopologySpreadSettings(PodFilters):
 
 
 class TopologySpread(Strategy[TopologySpreadSettings]):
-    """Restores topology spread constraints that are broken: hard ones, and soft ones (`ScheduleAnyway`) on request.
+    """Restores topology spread constraints that are violated: hard ones, and soft ones (`ScheduleAnyway`) on request.
 
-    Pods are counted as kube-scheduler counts them (minDomains, matchLabelKeys, nodeAffinityPolicy, nodeTaintsPolicy).
-    A pod moves only if that brings the constraints that count it nearer to holding, all of them together: a move that
-    mends two (one over zones, one over hostnames) comes before a move that mends one, and one that breaks another is
-    never made. For a single constraint there is no plan with fewer moves. Where several hang together there hardly ever
-    is; but moves are chosen one after the other, and now and then one takes the room that another would have needed.
-    Among equals the lowest priority goes first, from the fullest domain to the emptiest, and to the node that is used
-    least; a pod that may not move is passed over for another, and pods of pod groups stay. For a hard constraint a
-    target may be above the thresholds when there is no other. No other strategy takes a constraint that is broken
-    further from holding, nor makes a soft one, if those are on, more uneven than it is, beyond its maxSkew. Descheduler
-    calls it RemovePodsViolatingTopologySpreadConstraint.
+    Pods are counted as kube-scheduler counts them (minDomains, matchLabelKeys, nodeAffinityPolicy, nodeTaintsPolicy). A
+    pod moves only if that brings all constraints that count it together closer to holding. A move that improves two
+    (one over zones, one over hostnames) comes before a move that improves one, and a move that breaks another
+    constraint is never made. For a single constraint there is no plan with fewer moves. For several that depend on each
+    other there hardly ever is; but moves are chosen one after the other, so a move may take room that another one
+    needed. Among equals the lowest priority goes first, from the fullest domain to the emptiest, and to the least used
+    node. A pod that may not move is passed over for another, and pods of pod groups stay. For a hard constraint a
+    target may be above the thresholds when there is no other. No other strategy takes a violated constraint further
+    from holding, nor makes a soft one, if those are enabled, more uneven beyond its maxSkew. Descheduler calls it
+    RemovePodsViolatingTopologySpreadConstraint.
     """
 
     name: ClassVar[str] = "TopologySpread"
@@ -51,7 +51,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
         self._evenings: WeakKeyDictionary[Columns, dict[Constraint, _Known]] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
-        """Constraint by constraint, the hard ones and the most uneven first, until none comes nearer to holding."""
+        """Restore one constraint after the other, hard ones and the most uneven first, until none improves."""
         spread, wanted, choice = view.feasibility.spread, self.settings.constraints, PodSelection(self.settings, view)
         families: list[tuple[Constraints, ...]] = []
         if "DoNotSchedule" in wanted:
@@ -73,7 +73,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
                         moved |= decision.accepted
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """Where no constraint that counts the pod is further from holding, or more uneven beyond its maxSkew."""
+        """Return nodes where no constraint of the pod gets further from holding, or more uneven beyond maxSkew."""
         spread, wanted, node = view.feasibility.spread, self.settings.constraints, int(view.at[pod])
         found: Mask | None = None
         for family in (spread.hard, spread.soft):
@@ -92,7 +92,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
         return found
 
     def _no_further(self, view: View, constraint: Constraint, node: int) -> Mask:
-        """[N]: where a pod that counts may go from a node without more moves being needed for a constraint to hold."""
+        """[N]: targets of a pod on this node that do not increase the moves that a constraint needs."""
         counts, here = constraint.counts, constraint.domain_of(node)
         known = self._evenings.setdefault(view.columns, {})
         if constraint not in known or not np.array_equal(known[constraint].counts, counts.counts):
@@ -108,7 +108,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
 
 
 class _Known(NamedTuple):
-    """What would even out a constraint with these counts, and where each node is in it."""
+    """What would even out a constraint with these counts, and each node's place in it."""
 
     counts: Indexes
     evening: SpreadDeficit
@@ -116,9 +116,9 @@ class _Known(NamedTuple):
 
 
 def _no_fuller(constraint: Constraint, node: int) -> Mask:
-    """[N]: where a pod that counts does not overfill a domain, unless the one that it leaves is as full.
+    """[N]: targets that do not overfill a domain, unless the domain that the pod leaves is as full.
 
-    For want of room elsewhere it may be that such a domain can only be mended by pods that leave it again.
+    If there is no room elsewhere, such a domain may only be restored by pods that leave it again.
     """
     counts, here = constraint.counts, constraint.domain_of(node)
     most = constraint.least() + constraint.max_skew
@@ -129,7 +129,7 @@ def _no_fuller(constraint: Constraint, node: int) -> Mask:
 
 
 def _carried(view: View, choice: PodSelection, family: Constraints) -> list[Constraint]:
-    """The constraints of pods that the strategy is about, in the snapshot's order."""
+    """Return the constraints of pods that the strategy handles, in the snapshot's order."""
     found: dict[Constraint, None] = {}
     for carrier in family.rule_owners():
         here = pods_in_scope(view, carrier.pods)
@@ -139,7 +139,7 @@ def _carried(view: View, choice: PodSelection, family: Constraints) -> list[Cons
 
 
 def _counted(view: View, choice: PodSelection, constraint: Constraint) -> list[int]:
-    """The pods that a constraint counts and that the strategy may propose."""
+    """Return the pods that a constraint counts and that the strategy may propose."""
     pods = pods_in_scope(view, view.feasibility.matching.staying_pods(constraint.subjects))
     eligible = constraint.counts.eligible
     counted: list[int] = (pods if eligible is None else pods[eligible[view.at[pods]]]).tolist()
@@ -148,7 +148,7 @@ def _counted(view: View, choice: PodSelection, constraint: Constraint) -> list[i
 
 
 def _broken(view: View, constraints: list[Constraint]) -> list[Constraint]:
-    """Those that do not hold, whether pods that are only expected come or not; the most uneven first."""
+    """Return the constraints that do not hold, with or without expected pods; the most uneven first."""
     broken = {constraint: over for constraint in constraints if (over := constraint.skew() - constraint.max_skew) > 0}
     with view.whatif.without_expected():
         found = [constraint for constraint in broken if constraint.skew() > constraint.max_skew]
