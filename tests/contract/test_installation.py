@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from click.testing import CliRunner
 
 from rescheduler import __version__
@@ -157,16 +157,16 @@ def _is_served(space: Space) -> bool:
     return True
 
 
-def test_a_newer_kind_is_left_as_it_is(cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_newer_kind_is_left_as_it_is(cluster: ClusterUnderTest) -> None:
     newer = older()
     newer["metadata"]["annotations"] = {VERSION_ANNOTATION: "99.0"}
     cluster.api.post(DEFINITIONS, newer)
-    with caplog.at_level(logging.INFO, "rescheduler.kube.crd_installer"):
+    with capture_logs() as logs:
         as_user(cluster, install_crd)
     found = definition_in(cluster)
     assert found is not None
     assert "selectableFields" not in found["spec"]["versions"][0]
-    assert "is of version 99.0, newer than" in caplog.text
+    assert [each["installed"] for each in logs if each["event"] == "newer PodMigration CRD left unchanged"] == ["99.0"]
 
 
 def test_a_kind_that_is_being_deleted_is_installed_anew(space: Space) -> None:
@@ -198,13 +198,11 @@ def test_without_the_right_to_install_it_the_cure_is_named(cluster: ClusterUnder
 
 
 @REAL
-def test_without_the_right_to_install_it_what_is_served_will_do(
-    cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_the_right_to_install_it_what_is_served_will_do(cluster: ClusterUnderTest) -> None:
     as_user(cluster, install_crd)
-    with caplog.at_level(logging.INFO, "rescheduler.kube.crd_installer"):
+    with capture_logs() as logs:
         as_user(cluster, install_crd, "somebody")
-    assert "PodMigration is there; we may not update it" in caplog.text
+    assert "PodMigration CRD not updated, using the installed one" in [each["event"] for each in logs]
 
 
 def without_approval() -> Json:

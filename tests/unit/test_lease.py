@@ -77,6 +77,9 @@ class Line:
         """As the client does it, by `send`."""
         return await ApiClient.find(cast("ApiClient", self), path)
 
+    async def write(self, request: ApiRequest) -> bytes | None:
+        return await ApiClient.write(cast("ApiClient", self), request)
+
     async def send(self, request: ApiRequest) -> bytes:
         if self.cut:
             raise ApiError(None, "Unreachable", "nobody there", request.path)

@@ -15,7 +15,7 @@ NOW = 1_800_000_000.25
 
 def heard(there: float, *, sent: float, took: float) -> ServerClock:
     clock = ServerClock(lambda: sent + took)
-    clock.hear(formatdate(int(there), usegmt=True), sent, sent + took)
+    clock.update(formatdate(int(there), usegmt=True), sent, sent + took)
     return clock
 
 
@@ -38,7 +38,7 @@ def test_a_slow_answer_proves_nothing() -> None:
 def test_an_answer_without_a_date_changes_nothing(date: str | None) -> None:
     clock = heard(NOW, sent=NOW + 60, took=0.0)
     before = clock.offset
-    clock.hear(date, 0.0, 1.0)
+    clock.update(date, 0.0, 1.0)
     assert clock.offset == before
 
 

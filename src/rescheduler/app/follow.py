@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import msgspec
+import structlog
 
 from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.decode.structs import ApiResource
@@ -112,6 +113,11 @@ class ChangeSink:
 
 async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSink], enough: asyncio.Event) -> None:
     """Follow until there is enough; what a follower raises comes out."""
+    if not structlog.is_configured():  # then structlog would print to stdout, beside the command's output
+        renderer = structlog.processors.LogfmtRenderer(key_order=["event"])
+        structlog.configure(
+            processors=[structlog.stdlib.filter_by_level, renderer], logger_factory=structlog.stdlib.LoggerFactory()
+        )
     tasks = [asyncio.create_task(Reflector(client, part.resource(), sink).run()) for part, sink in followed.items()]
     end = asyncio.create_task(enough.wait())
     try:

@@ -1,8 +1,8 @@
-"""Approving of migrations that wait for it, or rejecting them: what `rescheduler approve` and the page do.
+"""Approval and rejection of waiting migrations, for `rescheduler approve` and the page.
 
-An annotation says who approves; the controller begins when it sees it. Each is read first and written over that very
-version, so that nobody approves of something other than what he was shown; what is gone, over or needs no approval is
-refused with a reason. Doing it twice is doing it once.
+An annotation names the person who approves; the controller starts the migration when it sees it. Each write is bound to
+the version that was read, so that a person approves exactly what was shown. A migration that is gone, finished or needs
+no approval is refused with a reason. Repeating a decision changes nothing.
 """
 
 from __future__ import annotations
@@ -14,35 +14,34 @@ from enum import StrEnum
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient
 from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.model import labels
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 
-_TRIES = 10  # the controller writes to it, too
+_TRIES = 10  # the controller writes to the object too
 
 
 class ApprovalOutcome(StrEnum):
-    """What came of it."""
+    """The outcome for one migration."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
     UNCHANGED = "unchanged"
-    """It had been approved of, or rejected, before."""
+    """It was approved, or rejected, before."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalResult:
-    """What became of one migration."""
+    """The result for one migration."""
 
     namespace: str
     name: str
     outcome: ApprovalOutcome
     by: str = ""
-    """Who has approved of it, or rejected it."""
+    """The person who approved or rejected it."""
     reason: str = ""
     """Why it was refused, as a sentence without its name."""
 
@@ -53,22 +52,22 @@ class ApprovalResult:
 
 
 async def approve(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry: bool = False) -> list[ApprovalResult]:
-    """Approve of these; an answer for each, in their order. ApiError where the API server does not let us.
+    """Approve migrations; return a result for each, in their order. ApiError if the API server refuses access.
 
-    With `dry` the server checks everything and changes nothing.
+    With `dry`, the server checks everything and changes nothing.
     """
-    pen = _Pen(client, who, ApprovalOutcome.APPROVED, dry)
-    return [await pen.mark(key) for key in keys]
+    annotator = _Annotator(client, who, ApprovalOutcome.APPROVED, dry)
+    return [await annotator.annotate(key) for key in keys]
 
 
 async def reject(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry: bool = False) -> list[ApprovalResult]:
-    """Reject these: the controller gives them up, and leaves their pods alone for the cool-down."""
-    pen = _Pen(client, who, ApprovalOutcome.REJECTED, dry)
-    return [await pen.mark(key) for key in keys]
+    """Reject migrations: the controller drops them, and leaves their pods alone for the cool-down."""
+    annotator = _Annotator(client, who, ApprovalOutcome.REJECTED, dry)
+    return [await annotator.annotate(key) for key in keys]
 
 
 def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigration]) -> list[PodMigration]:
-    """The chosen ones, and those that belong to them and still wait for approval: they stand or fall together."""
+    """Add the migrations of the same proposals that still wait for approval: a proposal is all or nothing."""
     found = {(each.namespace, each.name): each for each in chosen}
     proposals = {each.order.proposal for each in found.values() if each.order.members > 1}
     for each in sorted(known, key=lambda one: (one.namespace, one.name)):
@@ -78,55 +77,48 @@ def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigrati
 
 
 @dataclass(frozen=True, slots=True)
-class _Pen:
-    """Writes one person's word."""
+class _Annotator:
+    """Writes one person's decision."""
 
     client: ApiClient
-    who: str
+    person: str
     wanted: ApprovalOutcome
     dry: bool
 
-    async def mark(self, key: ObjectKey) -> ApprovalResult:
-        """His word on one migration."""
-        if not self.who:
-            raise ValueError("somebody must approve")
-        journal = MigrationClient(self.client)
+    async def annotate(self, key: ObjectKey) -> ApprovalResult:
+        """Write the decision on one migration."""
+        if not self.person:
+            raise ValueError("the person who decides must be named")
+        migrations = MigrationClient(self.client)
         for _ in range(_TRIES):
             try:
-                found = await journal.read(*key)
+                found = await migrations.read(*key)
             except InvalidMigrationError as error:
-                return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it makes no sense: {error}")
+                return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is invalid: {error}")
             if found is None:
                 return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it is gone")
-            if answer := _settled(found, self.wanted):
-                return answer
-            if await self._written(found):
-                return ApprovalResult(*key, self.wanted, self.who)
-        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="others change it all the time; try again")
+            if result := _result_without_write(found, self.wanted):
+                return result
+            if await self._write(found):
+                return ApprovalResult(*key, self.wanted, self.person)
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it keeps changing; try again")
 
-    async def _written(self, found: PodMigration) -> bool:
-        """Whether it was still what was read."""
-        note = labels.APPROVED if self.wanted is ApprovalOutcome.APPROVED else labels.REJECTED
-        metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {note: self.who}}
+    async def _write(self, found: PodMigration) -> bool:
+        """Write the annotation; False if the migration is no longer what was read."""
+        annotation = labels.APPROVED if self.wanted is ApprovalOutcome.APPROVED else labels.REJECTED
+        metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {annotation: self.person}}
         request = ApiRequest(
             "PATCH",
             path_of("PodMigration", found.namespace, found.name),
             {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if self.dry else {}),
             msgspec.json.encode({"metadata": metadata}),
             "application/merge-patch+json",
-            answers=frozenset({404, 409}),
         )
-        try:
-            await self.client.send(request)
-        except ApiError as error:
-            if error.status not in (404, 409):
-                raise
-            return False
-        return True
+        return await self.client.write(request) is not None
 
 
-def _settled(found: PodMigration, wanted: ApprovalOutcome) -> ApprovalResult | None:
-    """The answer where nothing is to be written."""
+def _result_without_write(found: PodMigration, wanted: ApprovalOutcome) -> ApprovalResult | None:
+    """Return the result if nothing has to be written."""
     key = (found.namespace, found.name)
     if found.progress.over:
         said = f": {found.progress.message}" if found.progress.message else ""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Self
@@ -32,7 +32,7 @@ from rescheduler.kube.transport import (
 
 @dataclass(slots=True)
 class RateLimiter:
-    """The bucket. It is kept as the time at which it will be full again, so there is nothing to refill."""
+    """A token bucket. It stores the time at which it will be full again, so nothing needs refilling."""
 
     qps: float
     burst: int
@@ -41,7 +41,7 @@ class RateLimiter:
     _full_at: float = float("-inf")
 
     async def wait(self) -> None:
-        """Comes back when a request may be sent. Whoever is cancelled meanwhile gives the turn back."""
+        """Wait until a request may be sent. A cancelled caller gives its token back."""
         now = self.clock()
         self._full_at = max(self._full_at, now) + 1 / self.qps
         wait = self._full_at - self.burst / self.qps - now
@@ -54,52 +54,52 @@ class RateLimiter:
             raise
 
 
-_TICK = 1.0  # answers tell whole seconds
+_TICK = 1.0  # a Date header has whole seconds
 
 
 class ServerClock:
-    """Our own clock, put right by as much as it is surely wrong."""
+    """The local clock, corrected by as much as it is certainly wrong."""
 
     def __init__(self, local: Callable[[], float] = time.time) -> None:
         self._local = local
         self.offset = 0.0
-        """By how many seconds the server is ahead; 0 while the difference may be none."""
+        """Seconds by which the server is ahead; 0 while the clocks may agree."""
 
     def now(self) -> float:
-        """The time there."""
+        """Return the server's time."""
         return self._local() + self.offset
 
-    def hear(self, date: str | None, sent: float, received: float) -> None:
-        """Take a `Date` header; `sent` and `received` are by our clock, and it was stamped between them."""
+    def update(self, date: str | None, sent: float, received: float) -> None:
+        """Take in a `Date` header, which was written between `sent` and `received` of the local clock."""
         if not date:
             return
         try:
-            told = parsedate_to_datetime(date).timestamp()
+            server_time = parsedate_to_datetime(date).timestamp()
         except ValueError:
-            return  # whoever answers so is no API server, which others will find out
-        least, most = told - received, told + _TICK - sent
+            return  # not an API server, which the caller will notice
+        least, most = server_time - received, server_time + _TICK - sent
         self.offset = least if least > 0 else min(most, 0.0)
 
     def local(self) -> float:
-        """Our own time, for `sent` and `received`."""
+        """Return the local time, for `sent` and `received`."""
         return self._local()
 
 
 CONNECT_SECONDS = 10.0
-# The API server itself gives up on a request after 60 s. A longer silence means that nobody is there any more.
+# The API server itself gives up on a request after 60 s. A longer silence means that the server is gone.
 SILENCE_SECONDS = 75.0
-# A list that expires this often cannot be read at the speed its pages are consumed.
+# A list that expires this often cannot be read at the speed at which its pages are consumed.
 LIST_STARTS = 3
 GIVEN_UP = "GivenUp"
-"""What a report says of a request that we did not wait for any longer: its time was up, or we are ending."""
+"""The reported outcome of a request that was cancelled: its time was up, or the process is ending."""
 Report = Callable[[str, int | str, float | None], None]
-"""Told the method of a request, the status of the answer or why there was none (a word of `failures.py`), and how many
-seconds the whole answer took. A watch is told of when it is answered, without a time: it ends when it likes."""
+"""Called with the method of a request, the status of the answer (or the reason from `errors.py` why there was none),
+and the seconds that the whole answer took. A watch is reported when it is answered, without a duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. A failure with a status in `answers` is an answer to the caller, and is not retried."""
+    """One request. A status in `answers` is a result for the caller, and is not retried."""
 
     method: str
     path: str
@@ -111,12 +111,12 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page of a list, undecoded. `first` opens a list: drop whatever came before (see `ApiClient.list_pages`)."""
+    """One undecoded page of a list. `first` starts a list: drop earlier pages (see `ApiClient.list_pages`)."""
 
     body: bytes = field(repr=False)
     first: bool
     version: str = ""
-    """The version of the whole list: a watch goes on from it."""
+    """The resourceVersion of the whole list, from which a watch can continue."""
 
 
 class _ListMeta(msgspec.Struct):
@@ -125,17 +125,16 @@ class _ListMeta(msgspec.Struct):
 
 
 class _ListHead(msgspec.Struct):
-    """Of a page, only what paging needs: msgspec skips the items without building them."""
+    """The part of a page that paging needs: msgspec skips the items without building them."""
 
     metadata: _ListMeta
 
 
 class ApiClient:
-    """One per API server; an async context manager. Safe for concurrent use.
+    """A client of one API server; an async context manager, safe for concurrent use.
 
-    `may_write` is asked before each try of a request that changes anything; where it says no, FencedError is raised
-    and nothing is sent. `pace` says how fast requests may follow each other; a watch is one request. `report` hears of
-    every try.
+    `may_write` is called before each attempt of a write; if it returns False, FencedError is raised and nothing is
+    sent. `pace` limits the rate of requests; a watch counts as one. `report` is called for every attempt.
     """
 
     def __init__(
@@ -164,7 +163,7 @@ class ApiClient:
         )
         self._session: aiohttp.ClientSession | None = None
         self.clock = ServerClock()
-        """What time it is for the API server."""
+        """The API server's time."""
         self.report: Report = lambda method, outcome, seconds: None
 
     async def __aenter__(self) -> Self:
@@ -186,7 +185,7 @@ class ApiClient:
         return await self.request("GET", path, params=params)
 
     async def find(self, path: str) -> bytes | None:
-        """What is there, or None where nothing is."""
+        """Return the object at a path, or None."""
         try:
             return await self.send(ApiRequest("GET", path, answers=frozenset({404})))
         except ApiError as error:
@@ -206,8 +205,8 @@ class ApiClient:
         return await self.send(ApiRequest(method, path, params or {}, body, content_type))
 
     async def send(self, request: ApiRequest) -> bytes:
-        """The body of the answer, or an ApiError. `request_timeout` bounds all tries and the waits between them."""
-        credential = await self._turn()  # a login may take a person's time: it is not the server's
+        """Return the body of the answer, or raise ApiError. `request_timeout` covers all attempts and pauses."""
+        credential = await self._wait_for_turn()  # outside the timeout: a login may wait for a person
         last: ApiError | None = None
         failures = 0
         may_renew = True
@@ -226,10 +225,21 @@ class ApiClient:
                     if not retry or not self._backoff.allows(failures, last.retry_after):
                         raise last
                     await self._backoff.pause(failures, last.retry_after)
-                    credential = await self._turn()
+                    credential = await self._wait_for_turn()
         except TimeoutError as error:
-            # Where a try has failed before the time was up, its reason tells more than the clock.
+            # If an attempt failed before the time was up, its error says more than the timeout.
             raise last or error_from_exception(error, request.path, self._connection) from error
+
+    async def write(self, request: ApiRequest) -> bytes | None:
+        """Send a write; None if another writer was faster, so that the object has changed (409) or is gone (404)."""
+        # A 404 on a creation means that the namespace does not exist.
+        conflicts = frozenset({409} if request.method == "POST" else {404, 409})
+        try:
+            return await self.send(replace(request, answers=conflicts))
+        except ApiError as error:
+            if error.status not in conflicts:
+                raise
+            return None
 
     async def list_pages(
         self,
@@ -238,12 +248,12 @@ class ApiClient:
         params: Mapping[str, str] | None = None,
         answers: frozenset[int] = frozenset(),
     ) -> AsyncGenerator[ListPage, None]:
-        """The pages of a list. A page with `first` set may come again: then forget all pages before it.
+        """Yield the pages of a list. A page with `first` set may come again: then drop all pages before it.
 
-        That happens when the list expires while it is read (410: the continue token is older than etcd's history).
-        The server then also offers a token to go on with at a newer state. We start again instead: going on would mix
-        two states, with objects in it that are gone and changes to earlier pages that no later watch would report. A
-        plan must be made on one state, and a restart is rare (tokens live for 5 minutes and more).
+        This happens when the list expires while it is read (410: the continue token is older than etcd's history).
+        The server then offers a token that continues at a newer state. That would mix two states: deleted objects
+        would stay, and changes to earlier pages would never be reported by a watch. A plan needs one state, so the
+        list starts again. This is rare (tokens live for 5 minutes and more).
         """
         starts = 0
         token = ""
@@ -270,13 +280,13 @@ class ApiClient:
             raise not_kubernetes(path, self._connection, f"the list does not decode ({error})") from error
 
     async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
-        """The body of an answer that does not end, as it comes. Not retried: the caller knows where to go on from.
+        """Yield the chunks of an endless answer. Not retried: only the caller can tell where to continue.
 
-        The first chunk is empty: the server has agreed, and what it has to say may come much later. A server that says
-        nothing at all for `silence` seconds is taken for gone.
+        The first chunk is empty and means that the server has accepted the request; data may come much later. A server
+        that sends nothing for `silence` seconds counts as gone.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        credential = await self._turn()
+        credential = await self._wait_for_turn()
         for may_renew in (True, False):
             answered = False
             try:
@@ -295,15 +305,15 @@ class ApiClient:
                     raise
                 credential = renewed
 
-    async def _turn(self) -> Credential:
-        """Waits until it is our turn; the credential is the one of then."""
+    async def _wait_for_turn(self) -> Credential:
+        """Wait for the rate limiter; return the credential that is valid after that."""
         if self._pace is not None:
             await self._pace.wait()
         return await self._auth.current()
 
     async def _try(self, request: ApiRequest, credential: Credential) -> bytes:
         begun = time.monotonic()
-        outcome: int | str = ""  # stays so for what is fenced off: it was never sent
+        outcome: int | str = ""  # stays empty for a fenced write, which was never sent
         try:
             async with self._answer(request, credential) as response:
                 body = await response.read()
@@ -323,7 +333,7 @@ class ApiClient:
     async def _answer(
         self, request: ApiRequest, credential: Credential, limits: aiohttp.ClientTimeout | None = None
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """A successful answer, whose body is still to be read; anything else is an ApiError."""
+        """Yield a successful answer whose body is still unread; raise ApiError for anything else."""
         if self._session is None:
             raise RuntimeError("ApiClient is used outside `async with`")
         headers = self._headers.copy()
@@ -338,7 +348,7 @@ class ApiClient:
                 request.method,
                 f"{self._connection.server}{request.path}",
                 params=request.params,
-                data=self._body(request),
+                data=self._fence_body(request),
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._connection.proxy_url,
@@ -347,7 +357,7 @@ class ApiClient:
                 timeout=limits or self._session.timeout,
                 middlewares=() if request.method in READS else (send_once,),
             ) as response:
-                self.clock.hear(response.headers.get("Date"), sent, self.clock.local())
+                self.clock.update(response.headers.get("Date"), sent, self.clock.local())
                 if response.status >= 300:
                     body = await response.read()
                     raise error_from_answer(response.status, body, response.headers, request.path, self._connection)
@@ -357,12 +367,12 @@ class ApiClient:
                 raise error.__cause__ from None
             raise error_from_exception(error, request.path, self._connection) from error
 
-    def _body(self, request: ApiRequest) -> bytes | FencedBody | None:
+    def _fence_body(self, request: ApiRequest) -> bytes | FencedBody | None:
         if request.body is None or request.method in READS:
             return request.body
 
-        def ask() -> None:
+        def check() -> None:
             if not self._may_write():
                 raise fenced_error(request.method, request.path)
 
-        return FencedBody(request.body, request.content_type, ask)
+        return FencedBody(request.body, request.content_type, check)

@@ -1,21 +1,20 @@
-"""Tells people what happened, as Kubernetes Events (`kubectl events`, `kubectl describe`).
+"""Kubernetes Events about what happened (`kubectl events`, `kubectl describe`).
 
-The runtime gives it the news of each migration. An Event's name follows from what it tells, so that the same news are
-told once: whoever repeats them after a crash, or after an answer that was lost, finds that they are there already. An
-Event that cannot be written is logged and forgotten, because no move waits for it.
+The name of an Event is derived from its content, so that each is written once: a repetition, after a crash or a lost
+answer, finds that it exists already. An Event that cannot be written is logged and dropped, because no move waits for
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Protocol
 
 import msgspec
+import structlog
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
@@ -24,33 +23,34 @@ from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 
 CONTROLLER = "rescheduler.io/rescheduler"
-_NODES_NAMESPACE = "default"  # where Kubernetes keeps the events of what has no namespace
+_NODES_NAMESPACE = "default"  # where Kubernetes keeps the Events of cluster-scoped objects
 _LONGEST_NOTE = 1024  # bytes, as are all of these
 _LONGEST_INSTANCE = 128
 _LONGEST_NAME = 253
 _DIGITS = 16
-_log = logging.getLogger(__name__)
+_MOST = 10_000  # Events that wait to be written; and recent ones that are remembered
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class EventRecorder:
-    """Writes Events; `identity` says which replica tells."""
+    """Writes Events; `identity` is the name of this replica."""
 
     def __init__(self, client: ApiClient, identity: str, now: Callable[[], float]) -> None:
         self._client = client
         self._instance = _cut(identity, _LONGEST_INSTANCE)
         self._now = now
 
-    async def record(self, news: Iterable[ObjectEvent]) -> None:
-        """Tell all of it; what cannot be told is logged."""
-        await asyncio.gather(*(self._tell(each) for each in news))
+    async def record(self, events: Iterable[ObjectEvent]) -> None:
+        """Write Events; log those that cannot be written."""
+        await asyncio.gather(*(self._write(each) for each in events))
 
-    async def _tell(self, news: ObjectEvent) -> None:
-        event = self._event(news)
+    async def _write(self, event: ObjectEvent) -> None:
+        body = self._build(event)
         request = ApiRequest(
             "POST",
-            path_of("Event", event["metadata"]["namespace"]),
+            path_of("Event", body["metadata"]["namespace"]),
             {"fieldManager": FIELD_MANAGER},
-            msgspec.json.encode(event),
+            msgspec.json.encode(body),
             answers=frozenset({409}),
         )
         try:
@@ -58,32 +58,32 @@ class EventRecorder:
         except ClusterError as error:
             if isinstance(error, ApiError) and error.reason == "AlreadyExists":
                 return
-            about = news.regarding
-            _log.warning("event %s of %s %s is not told: %s", news.reason, about.kind, about.name, error)
+            about = event.regarding
+            _log.warning("event not written", reason=event.reason, kind=about.kind, name=about.name, error=str(error))
 
-    def _event(self, news: ObjectEvent) -> Json:
+    def _build(self, event: ObjectEvent) -> Json:
         moment = datetime.fromtimestamp(self._now(), UTC)
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": _name(news), "namespace": news.regarding.namespace or _NODES_NAMESPACE},
+            "metadata": {"name": _name(event), "namespace": event.regarding.namespace or _NODES_NAMESPACE},
             "eventTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "type": "Warning" if news.warning else "Normal",
-            "reason": news.reason,
-            "action": news.action,
-            "note": _cut(news.note, _LONGEST_NOTE),
-            "regarding": _reference(news.regarding),
-            "related": _reference(news.related),
+            "type": "Warning" if event.warning else "Normal",
+            "reason": event.reason,
+            "action": event.action,
+            "note": _cut(event.note, _LONGEST_NOTE),
+            "regarding": _reference(event.regarding),
+            "related": _reference(event.related),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
         }
 
 
-def _name(news: ObjectEvent) -> str:
-    """`<object>.<hash>`, as events are called; the hash says which news they are."""
-    about = news.regarding
-    told = (news.occasion, news.reason, about.kind, about.namespace, about.name, about.uid)
-    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:_DIGITS]
+def _name(event: ObjectEvent) -> str:
+    """Return `<object>.<hash>`, the usual form of Event names; the hash identifies the content."""
+    about = event.regarding
+    content = (event.occasion, event.reason, about.kind, about.namespace, about.name, about.uid)
+    digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:_DIGITS]
     return f"{about.name[: _LONGEST_NAME - _DIGITS - 1].rstrip('-.')}.{digest}"
 
 
@@ -99,52 +99,43 @@ def _reference(subject: Subject) -> Json:
 
 
 def _cut(text: str, most: int) -> str:
-    """The text in at most so many bytes, without half a letter at its end."""
+    """Cut a text to so many bytes, at the boundary of a character."""
     raw = text.encode()
     return text if len(raw) <= most else raw[: most - len("…".encode())].decode(errors="ignore") + "…"
 
 
-_MOST = 10_000  # news that nobody could be told for so long; and those that are remembered as told
-
-
-class Teller(Protocol):
-    """Who tells people."""
-
-    async def record(self, news: Iterable[ObjectEvent]) -> None: ...
-
-
 class EventQueue:
-    """News that are to be told, in order, each once."""
+    """Events that wait to be written: in order, each once."""
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
-        self._untold: deque[list[ObjectEvent]] = deque(maxlen=_MOST)
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._waiting: deque[list[ObjectEvent]] = deque(maxlen=_MOST)
         self._known: OrderedDict[tuple[Subject, str, str], None] = OrderedDict()
-        self._some = asyncio.Event()
+        self._added = asyncio.Event()
 
-    def add(self, news: Iterable[ObjectEvent]) -> list[ObjectEvent]:
-        """Take note of what is new, and say what that is."""
-        fresh = [each for each in news if self._is_fresh(each)]
+    def add(self, events: Iterable[ObjectEvent]) -> list[ObjectEvent]:
+        """Queue the Events that are new, and return those."""
+        fresh = [each for each in events if self._is_fresh(each)]
         if fresh:
-            self._untold.append(fresh)
-            self._some.set()
+            self._waiting.append(fresh)
+            self._added.set()
         return fresh
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Write Events until cancelled."""
         while True:
-            await self._some.wait()
-            self._some.clear()
+            await self._added.wait()
+            self._added.clear()
             await self.flush()
 
     async def flush(self) -> None:
-        """Tell what is there to tell."""
-        while self._untold:
-            await self._teller.record(self._untold[0])
-            self._untold.popleft()
+        """Write everything that is queued now."""
+        while self._waiting:
+            await self._recorder.record(self._waiting[0])
+            self._waiting.popleft()
 
-    def _is_fresh(self, news: ObjectEvent) -> bool:
-        key = (news.regarding, news.reason, news.occasion)
+    def _is_fresh(self, event: ObjectEvent) -> bool:
+        key = (event.regarding, event.reason, event.occasion)
         is_known = key in self._known
         self._known[key] = None
         self._known.move_to_end(key)

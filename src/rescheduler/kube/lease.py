@@ -1,15 +1,13 @@
-"""Leader election by a Lease: of all replicas, one acts. The times are those of client-go: 15 s, 10 s, 2 s.
+"""Leader election by a Lease: one of all replicas acts. The times are those of client-go: 15 s, 10 s, 2 s.
 
-`runtime` runs it. Whoever leads renews; if he cannot for `renew_deadline`, he must stop acting at once, before anybody
-else may believe the lease to be free. How old a renewal is, is measured by our own clock from when we saw it change, so
-that clocks of different machines need not agree. A process that was frozen cannot stop in time: so it asks `may_act`
-before every write.
+The leader renews the lease. If that fails for `renew_deadline`, it must stop acting at once, before another replica may
+take the lease. The age of a renewal is measured by the local clock from when the change was seen, so that the clocks of
+different machines need not agree. A frozen process cannot stop in time, so it checks `may_act` before every write.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 from collections.abc import Callable
@@ -17,20 +15,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import msgspec
+import structlog
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.model.json import Json
 
-_log = logging.getLogger(__name__)
+_log = structlog.stdlib.get_logger(__name__)
 _JITTER = 0.2
-_RELEASES = 3  # a renewal that was on its way when we were told to go may still come between
+_RELEASES = 3  # a renewal that was under way may still conflict
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How long a lease lasts, within what time it must be renewed, and how often that is tried; in seconds."""
+    """How long a lease lasts, how soon it must be renewed, and how often that is tried; in seconds."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -39,7 +38,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Which lease, and who we are in it. No two processes, not even one after the other, share an identity."""
+    """A lease, and the identity of this process in it. No two processes ever share an identity."""
 
     namespace: str
     name: str
@@ -64,7 +63,7 @@ class _Lease(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A lease as it was read: `whole` is written back with everything in it that is not ours to know."""
+    """A lease as it was read; `whole` keeps the fields that are unknown here, for the write."""
 
     whole: Json
     version: str
@@ -73,7 +72,7 @@ class _Found:
 
 @dataclass
 class LeaderElector:
-    """Takes part in the election. `leading` is set while we lead; `run` returns when we did and do not any more."""
+    """Takes part in the election. `leading` is set while this process leads; `run` returns when the lead is lost."""
 
     client: ApiClient
     lease: LeaseName
@@ -85,12 +84,12 @@ class LeaderElector:
     _renewed: float = -math.inf
 
     async def run(self) -> None:
-        """Try to lead until we do, then renew until that fails: returns when the lead is lost."""
+        """Acquire the lease, then renew it until that fails; return when the lead is lost."""
         while True:
             started = _clock()
             held = await self._try()
             if held and _clock() - started < self.times.renew_deadline:
-                self._renewed = started  # for others it began later, so we stop before they start
+                self._renewed = started  # others saw it later, so this process stops before they start
                 self.leading.set()
             if self._is_lost():
                 self.leading.clear()
@@ -99,13 +98,13 @@ class LeaderElector:
             await asyncio.sleep(min(pause, self._left()) if self.leading.is_set() else pause)
 
     def may_act(self) -> bool:
-        """Whether nobody else can believe to lead at this moment. True only within `renew_deadline` of a renewal."""
+        """Whether no other replica can be leading now. True only within `renew_deadline` of a renewal."""
         return self.leading.is_set() and self._left() > 0
 
     async def release(self) -> None:
-        """Give the lease up, so that the next one need not wait for it to run out. Nothing of ours may act any more.
+        """Release the lease, so that the next leader need not wait for it to expire. Nothing may act any more.
 
-        `run` must have ended. A server that cannot be reached is no error: then the lease runs out.
+        `run` must have ended. An unreachable server is no error: the lease then expires.
         """
         if not self.leading.is_set():
             return
@@ -113,38 +112,40 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self.times.renew_deadline):
                 for _ in range(_RELEASES):
-                    if await self._released():
+                    if await self._try_release():
                         return
         except (ClusterError, TimeoutError) as error:
-            _log.warning("lease %s could not be released: %s", self.lease.name, str(error) or "no answer in time")
+            _log.warning("lease not released", lease=self.lease.name, error=str(error) or "no answer in time")
 
     def _left(self) -> float:
-        """For how many seconds we still may act."""
+        """Return for how many seconds this process may still act."""
         return self._renewed + self.times.renew_deadline - _clock()
 
     def _is_lost(self) -> bool:
         if not self.leading.is_set():
             return False
         if self._left() <= 0:
-            _log.error("lease %s could not be renewed for %g s: we stop", self.lease.name, self.times.renew_deadline)
+            _log.error("lease not renewed in time, stopping", lease=self.lease.name, seconds=self.times.renew_deadline)
             return True
         if self.holder != self.lease.identity:
-            _log.error("lease %s is held by %s now: we stop", self.lease.name, self.holder or "nobody")
+            _log.error("lease lost, stopping", lease=self.lease.name, holder=self.holder)
             return True
         return False
 
     async def _try(self) -> bool:
-        """One attempt to take or keep the lease; a failure to reach the server is a failed attempt."""
+        """Try once to acquire or renew the lease; a failure to reach the server is a failed attempt."""
         limit = self.times.renew_deadline / 2
         if self.leading.is_set():
             limit = min(limit, self._left())
             if limit <= 0:
-                return False  # too late, even if nobody has taken it yet
+                return False  # too late, even if no other replica has taken it yet
         try:
             async with asyncio.timeout(limit):
                 return await self._attempt()
         except (ClusterError, TimeoutError) as error:
-            _log.warning("lease %s: %s; tried again", self.lease.name, str(error) or "no answer in time")
+            _log.warning(
+                "lease attempt failed, retrying", lease=self.lease.name, error=str(error) or "no answer in time"
+            )
             return False
 
     async def _attempt(self) -> bool:
@@ -159,11 +160,11 @@ class LeaderElector:
         if self.holder != self.lease.identity:
             fresh = _clock() - self._seen[1] < (found.spec.seconds or self.times.duration)
             if self.leading.is_set() or (self.holder and fresh):
-                return False  # a leader never takes the lease again that others may have had meanwhile
+                return False  # a leader never takes a lease back that others may have held meanwhile
         return await self._write("PUT", found.whole | {"spec": self._spec(found)})
 
-    async def _released(self) -> bool:
-        """Whether it is free, or not ours to free."""
+    async def _try_release(self) -> bool:
+        """Whether the lease is free, or held by another process."""
         found = await self._read()
         if found is None or found.spec.holder != self.lease.identity:
             return True
@@ -189,21 +190,16 @@ class LeaderElector:
     async def _read(self) -> _Found | None:
         path = path_of("Lease", self.lease.namespace, self.lease.name)
         answer = await self.client.find(path)
-        return _found(answer, path) if answer is not None else None
+        return _decode(answer, path) if answer is not None else None
 
     async def _write(self, method: str, body: Json) -> bool:
-        """Whether nobody was faster."""
+        """Write the lease; False if another replica was faster."""
         name = self.lease.name if method == "PUT" else ""
         path = path_of("Lease", self.lease.namespace, name)
-        try:
-            answer = await self.client.send(
-                ApiRequest(method, path, {}, msgspec.json.encode(body), answers=frozenset({409}))
-            )
-        except ApiError as error:
-            if error.status != 409:
-                raise
+        answer = await self.client.write(ApiRequest(method, path, {}, msgspec.json.encode(body)))
+        if answer is None:
             return False
-        written = _found(answer, path)
+        written = _decode(answer, path)
         self._seen = (written.version, _clock())
         self._note(written.spec.holder or "")
         return True
@@ -215,7 +211,7 @@ class LeaderElector:
                 self.on_new_leader(holder)
 
 
-def _found(answer: bytes, path: str) -> _Found:
+def _decode(answer: bytes, path: str) -> _Found:
     try:
         lean, whole = msgspec.json.decode(answer, type=_Lease), msgspec.json.decode(answer, type=Json)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -224,7 +220,7 @@ def _found(answer: bytes, path: str) -> _Found:
 
 
 def _clock() -> float:
-    """Monotonic, and it goes on while a process is stopped."""
+    """Return monotonic time, which continues while a process is stopped."""
     return asyncio.get_running_loop().time()
 
 

@@ -1,4 +1,4 @@
-"""Where single objects are in the API: for commands, observations and the journal."""
+"""Reading objects by kind and name, and executing the commands of the migration lifecycle."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PLACES = {kind: (root, plural) for root, kinds in _GROUPS.values() for kind, pl
 
 
 def path_of(kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path of an object, or of all of a kind in a namespace."""
+    """Return the path of an object, or of all objects of a kind in a namespace."""
     root, plural = _PLACES[kind]
     parts = [root, *(("namespaces", quote(namespace, safe="")) if namespace else ()), plural]
     parts += [quote(part, safe="") for part in (name, subresource) if part]
@@ -56,14 +56,14 @@ _INSTALL = (
 
 
 class NotInstalledError(ClusterError):
-    """The cluster does not know PodMigrations."""
+    """PodMigration is not installed in the cluster."""
 
     def __init__(self) -> None:
         super().__init__(_INSTALL)
 
 
 class NotFoundError(ClusterError):
-    """What a user named is not there; the nearest names are hints."""
+    """An object that a user named does not exist; similar names are hints."""
 
     def __init__(self, kind: str, namespace: str, name: str, known: Sequence[str]) -> None:
         near = difflib.get_close_matches(name, known)
@@ -87,38 +87,43 @@ class _Names(msgspec.Struct):
 _names = msgspec.json.Decoder(_Names)
 
 
+def list_items(body: bytes, kind: str) -> list[Json]:
+    """Decode the items of a list, and add `apiVersion` and `kind`, which items of a list lack."""
+    listed = msgspec.json.decode(body)
+    header = {"apiVersion": listed.get("apiVersion", ""), "kind": kind}
+    return [header | item for item in listed.get("items") or ()]
+
+
 class ObjectClient:
-    """Looks things up in one cluster."""
+    """Reads single objects and lists from one API server."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
-        """One object, if it is there."""
+        """Return an object, or None."""
         answer = await self._client.find(path_of(kind, namespace, name))
         body: Json | None = msgspec.json.decode(answer) if answer is not None else None
         return body
 
     async def get(self, kind: str, namespace: str, name: str) -> Json:
-        """One object that must be there."""
+        """Return an object; NotFoundError if it does not exist."""
         found = await self.find(kind, namespace, name)
         if found is None:
             raise NotFoundError(kind, namespace, name, await self.list_names(kind, namespace))
         return found
 
     async def list_all(self, kind: str, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
-        """All objects of a kind, or those of a `labelSelector` or `fieldSelector`, as they are in one moment."""
+        """Return all objects of a kind at one resourceVersion, or those of a `labelSelector` or `fieldSelector`."""
         found: list[Json] = []
         async for page in self._client.list_pages(path_of(kind, namespace), params=selection):
             if page.first:
                 found = []
-            listed = msgspec.json.decode(page.body)
-            # Items of a list do not say what they are.
-            found += [{"apiVersion": listed.get("apiVersion", ""), "kind": kind, **each} for each in listed["items"]]
+            found += list_items(page.body, kind)
         return found
 
     async def list_names(self, kind: str, namespace: str = "") -> list[str]:
-        """The names of all objects of a kind."""
+        """Return the names of all objects of a kind."""
         found: list[str] = []
         async for page in self._client.list_pages(path_of(kind, namespace)):
             if page.first:
@@ -127,7 +132,7 @@ class ObjectClient:
         return found
 
     async def list_migrations(self, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
-        """PodMigrations; NotInstalledError says how to install their kind."""
+        """Return PodMigrations; NotInstalledError says how to install their kind."""
         try:
             return await self.list_all("PodMigration", namespace, selection)
         except ApiError as error:
@@ -140,14 +145,16 @@ FIELD_MANAGER = "rescheduler"
 _METHODS = {Verb.CREATE: "POST", Verb.PATCH: "PATCH", Verb.DELETE: "DELETE", Verb.EVICT: "POST"}
 _FINE = {Verb.CREATE: {409: "AlreadyExists"}, Verb.DELETE: {404: "NotFound"}, Verb.EVICT: {404: "NotFound"}}
 _REFUSALS = frozenset({400, 403, 404, 405, 409, 410, 415, 422, 429})
-# What an eviction is answered that Kubernetes can never allow; it has no reason of its own, only these words.
+# The answer to an eviction that Kubernetes can never allow. It has no reason of its own, only this text.
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
 
 
 class CommandSender:
-    """Writes to one API server; `dry` asks the server to check everything and change nothing.
+    """Sends commands of the lifecycle, one request each. `dry` lets the server check everything and change nothing.
 
-    `refused` hears of every refusal.
+    A refusal by the server is a result, not an error. A refusal that means "already so" (a copy that exists, a pod
+    that is gone) counts as success. ApiError is raised only if there was no answer, or for a failure of the server
+    itself; then the whole step is tried again later. `refused` is called for every refusal.
     """
 
     def __init__(self, client: ApiClient, *, dry: bool = False) -> None:
@@ -157,7 +164,7 @@ class CommandSender:
         self.refused: Callable[[Command, FailedCommand], None] = lambda command, refused: None
 
     async def carry_out(self, command: Command) -> FailedCommand | None:
-        """Do it; the answer is how it was refused, if it was."""
+        """Execute a command; return the refusal, if any."""
         name = "" if command.verb is Verb.CREATE else command.name
         path = path_of(command.kind, command.namespace, name, command.subresource)
         request = ApiRequest(
@@ -182,7 +189,7 @@ class CommandSender:
         return None
 
     def _body(self, command: Command) -> Json | list[Json]:
-        """As it is sent: where options for a deletion are in the body, the server takes none from the address."""
+        """Return the body to send. Deletions take `dryRun` from their options in the body, not from the query."""
         if not self._dry or isinstance(command.body, list):
             return command.body
         if command.verb is Verb.DELETE:

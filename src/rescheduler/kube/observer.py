@@ -1,10 +1,10 @@
-"""Looks at everything that one migration touches, straight from the API server and never from the cache.
+"""Reads everything that one migration touches, always from the API server and never from the cache.
 
-A cache may be behind, and what a move rests on (is the copy Ready, is the original still there) must be true at the
-moment of acting: so whatever has a known name is read by it. Lists are another matter: one that must be consistent
-waits up to a tenth of a second until the server's own cache has proof that it is. The pods of a controller are listed
-at a state that is at least as new as the original and its copy; of Services, ReplicaSets and disruption budgets, which
-seldom change and are checked by the server again where it counts, the server's newest known state will do.
+The cache may be stale, and the facts that a move depends on (is the copy Ready, does the original still exist) must be
+true when it acts. So objects with a known name are read by name. Consistent lists are slower: the server waits up to
+0.1 s until its own cache is proven fresh. So the pods of a controller are listed at a resourceVersion at least as new
+as the original and its copy. Services, ReplicaSets and disruption budgets change rarely, and the server checks them
+again where it matters; for them any version will do.
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
-
-import msgspec
 
 from rescheduler.decode.sections import SectionError
-from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.objects import path_of
+from rescheduler.kube.objects import ObjectClient, list_items, path_of
 from rescheduler.migration.observation import (
     EVERYTHING,
     Observation,
@@ -36,39 +32,36 @@ from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
 
-_ANY = "0"  # the newest state that the server knows without asking
+_ANY = "0"  # whatever the server has in its cache
 _CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
 
 
-class MigrationObserver:
-    """Looks for migrations."""
-
-    def __init__(self, client: ApiClient) -> None:
-        self._client = client
+class MigrationObserver(ObjectClient):
+    """Makes observations for the lifecycle of migrations."""
 
     async def look(self, migration: PodMigration, parts: frozenset[ObservedPart] = EVERYTHING) -> Observation:
-        """What is there now, as far as it is asked for; what the caller knows himself is left open."""
+        """Read the current state of a migration's objects; only the requested parts of it."""
         namespace, progress, order = migration.namespace, migration.progress, migration.order
-        async with _together() as reads:
+        async with _read_together() as reads:
             found = reads.create_task(self.find("Pod", namespace, order.pod))
             successor = reads.create_task(self._replacement(migration))
             node = reads.create_task(self._node(progress.target or order.target))
-            known = reads.create_task(self._referred(namespace, progress.controller))
+            known = reads.create_task(self._find_referenced(namespace, progress.controller))
             room = reads.create_task(self._placeholder(migration))
-            noted = reads.create_task(self._referred(namespace, progress.workload))
+            noted = reads.create_task(self._find_referenced(namespace, progress.workload))
             budgets = reads.create_task(self._list_if(ObservedPart.BUDGETS in parts, "PodDisruptionBudget", namespace))
             services = reads.create_task(self._list_if(ObservedPart.SERVICES in parts, "Service", namespace))
         pod, controller, workload = found.result(), known.result(), noted.result()
         is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
         if progress.controller is None and pod is not None and is_original:
-            controller = await self._referred(namespace, _reference(pod))
+            controller = await self._find_referenced(namespace, _reference(pod))
         if progress.workload is None and controller is not None:
-            workload = await self._referred(namespace, _reference(controller)) or controller
-        # What carries our note is known from the journal, because a rollout may remove the ReplicaSet that led there.
+            workload = await self._find_referenced(namespace, _reference(controller)) or controller
+        # The annotated workload comes from the PodMigration: a rollout may have removed the ReplicaSet that led to it.
         deployment = workload if workload is not None and workload["kind"] == "Deployment" else None
         replacement = successor.result()
         newest = _newest(each for each in (pod, replacement) if each is not None)
-        async with _together() as reads:
+        async with _read_together() as reads:
             whose = controller if ObservedPart.SIBLINGS in parts else None
             siblings = reads.create_task(self.owned("Pod", namespace, whose, newest))
             above = deployment if ObservedPart.REPLICA_SETS in parts else None
@@ -77,8 +70,8 @@ class MigrationObserver:
             own = reads.create_task(self._temporary_budget(namespace, protected))
             tags = labels_of(pod) if pod is not None else {}
             selecting = [each for each in budgets.result() if not _is_ours(each) and _selects(each, tags)]
-            copies = reads.create_task(self._copies_of_others(migration, selecting))
-        marked, namesake = _told_apart(migration, pod, replacement)
+            copies = reads.create_task(self._list_unadopted_copies(migration, selecting))
+        marked, namesake = _find_marked(migration, pod, replacement)
         return Observation(
             pod=pod,
             marked=marked,
@@ -99,21 +92,15 @@ class MigrationObserver:
             parts=parts,
         )
 
-    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
-        """One object, if it is there."""
-        answer = await self._client.find(path_of(kind, namespace, name))
-        body: Json | None = msgspec.json.decode(answer) if answer is not None else None
-        return body
-
     async def _temporary_budget(self, namespace: str, workload: Json | None) -> Json | None:
-        """The budget that we made for this workload, whoever of us it was."""
+        """Return the temporary budget of this workload, whichever migration created it."""
         if workload is None:
             return None
         budget = await self.find("PodDisruptionBudget", namespace, temporary_budget_name(workload))
         return budget if budget is not None and _is_ours(budget) else None
 
-    async def _copies_of_others(self, migration: PodMigration, budgets: list[Json]) -> list[Json]:
-        """Pods that are to be handed over to and are nobody's yet, where a budget could take them for its own."""
+    async def _list_unadopted_copies(self, migration: PodMigration, budgets: list[Json]) -> list[Json]:
+        """Return the copies of other handoffs that are not adopted yet and that a budget could count."""
         if not budgets:
             return []
         listed = await self._list("Pod", migration.namespace, f"{labels.MIGRATION_STATUS}=in-progress")
@@ -126,14 +113,14 @@ class MigrationObserver:
         ]
 
     async def _replacement(self, migration: PodMigration) -> Json | None:
-        """Whoever has the name that is recorded for the replacement; it is recorded before it is made."""
+        """Return the pod with the recorded name of the replacement, which is recorded before it is created."""
         wanted = migration.progress.replacement
         if wanted is None or wanted.name == migration.order.pod:
             return None
         return await self.find("Pod", migration.namespace, wanted.name)
 
     async def _placeholder(self, migration: PodMigration) -> Json | None:
-        """Whoever has the name of its placeholder, also if none is made any more: one may be left from before."""
+        """Return the pod with the placeholder's name; one may be left over even if none is needed now."""
         if migration.progress.method is not Method.EVICT:
             return None
         return await self.find("Pod", migration.namespace, placeholder_name(migration.name))
@@ -141,15 +128,15 @@ class MigrationObserver:
     async def _node(self, name: str) -> Json | None:
         return await self.find("Node", "", name) if name else None
 
-    async def _referred(self, namespace: str, reference: ObjectReference | None) -> Json | None:
-        """The object that is meant, and no other of its name."""
+    async def _find_referenced(self, namespace: str, reference: ObjectReference | None) -> Json | None:
+        """Return the referenced object, unless its UID is another."""
         if reference is None or reference.kind not in (*_CONTROLLERS, "Deployment"):
             return None
         found = await self.find(reference.kind, namespace, reference.name)
         return found if found is not None and found["metadata"]["uid"] == reference.uid else None
 
     async def owned(self, kind: str, namespace: str, owner: Json | None, newest: str = _ANY) -> tuple[Json, ...]:
-        """What an object manages, as it was in this version of the cluster or later."""
+        """Return the objects that an object controls, at this resourceVersion or later."""
         if owner is None:
             return ()
         selector = _selector(owner["spec"].get("selector") or {})
@@ -164,15 +151,12 @@ class MigrationObserver:
         params = {"resourceVersion": newest, "resourceVersionMatch": "NotOlderThan"}
         if selector:
             params["labelSelector"] = selector
-        answer: Any = msgspec.json.decode(await self._client.get(path_of(kind, namespace), params))
-        api_version = answer.get("apiVersion", "")
-        # Items of a list do not say what they are.
-        return [{"apiVersion": api_version, "kind": kind, **item} for item in answer.get("items") or ()]
+        return list_items(await self._client.get(path_of(kind, namespace), params), kind)
 
 
 @asynccontextmanager
-async def _together() -> AsyncGenerator[asyncio.TaskGroup]:
-    """Reads that go out together; if some fail, the first failure is raised as it would be by a read alone."""
+async def _read_together() -> AsyncGenerator[asyncio.TaskGroup]:
+    """Send reads concurrently; if some fail, raise the first failure as a single read would."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
@@ -190,10 +174,10 @@ def _reference(body: Json) -> ObjectReference | None:
     return ObjectReference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
 
 
-def _told_apart(
+def _find_marked(
     migration: PodMigration, pod: Json | None, replacement: Json | None
 ) -> tuple[tuple[Json, ...], Json | None]:
-    """Pods that carry the migration's id, and a stranger who has the name that the copy was to have."""
+    """Return the pods that have the migration's id, and an unrelated pod that has the name meant for the copy."""
     mine = [
         each
         for each in (pod, replacement)
@@ -205,7 +189,7 @@ def _told_apart(
 
 
 def _newest(pods: Iterable[Json]) -> str:
-    """The newest version of these: a list that has it has all that went before."""
+    """Return the highest resourceVersion: a list that includes it includes everything before it."""
     return str(max((int(pod["metadata"]["resourceVersion"]) for pod in pods), default=0))
 
 
@@ -222,7 +206,7 @@ def _selects(budget: Json, tags: dict[str, str]) -> bool:
 
 
 def _selector(written: Json) -> Selector | None:
-    """A label selector; None for one that cannot be understood, which may then select anything."""
+    """Decode a label selector; None for an invalid one, which may then select anything."""
     try:
         exact = [requirement(key, "In", [value]) for key, value in (written.get("matchLabels") or {}).items()]
         other: list[Requirement] = [

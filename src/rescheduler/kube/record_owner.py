@@ -1,9 +1,9 @@
-"""Reads a workload with failing pods whole: who keeps its record, who makes its pods, and all of these pods.
+"""Reads a workload with failing pods: the owner of its failure record, the controllers below it, and all their pods.
 
-The recovery loop asks by the record's holder. Everything comes straight from the API server and as it is now, lists
-too: a list from a server whose cache is behind could show a pod again that was counted, deleted and forgotten, and it
-would be counted twice. Long lists come in pages, so that a DaemonSet of 5,000 pods does not stop everything else.
-Who keeps a record, as far as the cache knows, is said here too: `runtime.failing` and `admission.holders` ask it.
+The recovery loop asks by the record's owner. Everything is read from the API server and consistently, lists too: a list
+from a stale cache could show a pod again that was already counted and deleted, and it would be counted twice. Long
+lists come in pages, so that a DaemonSet of 5,000 pods does not block the event loop. The functions that find the owner
+of a record in the cache are here too.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.objects import path_of
+from rescheduler.kube.objects import ObjectClient, list_items, path_of
 from rescheduler.migration.observation import annotations_of, controller_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Owner, Workload
 
 RecordOwnerKey = tuple[str, str, str]
-"""Kind, namespace and name of who keeps a record."""
+"""Kind, namespace and name of the owner of a record."""
 CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
-"""Who makes pods."""
+"""Kinds that create pods."""
 _ABOVE = {"ReplicaSet": "Deployment", "Job": "CronJob"}
-"""Who makes controllers."""
+"""Kinds that create controllers."""
 _JOB_NAME = "batch.kubernetes.io/job-name"  # a label of every pod of a Job
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedObjects:
-    """A holder and all that is below it."""
+    """The owner of a record, and everything below it."""
 
     holder: Json
     controllers: tuple[Json, ...]
     pods: tuple[Json, ...]
 
 
-def asks_for_retries(notes: Iterable[str]) -> bool:
-    """Whether annotations say how often a pod that fails is to be rescheduled."""
-    return labels.SCHEDULING_RETRIES in notes or labels.MISSPELT_RETRIES in notes
+def asks_for_retries(annotations: Iterable[str]) -> bool:
+    """Whether annotations say how often a failed pod is rescheduled."""
+    return labels.SCHEDULING_RETRIES in annotations or labels.MISSPELT_RETRIES in annotations
 
 
-def is_record_kept_above(kind: str, above: str, notes: Iterable[str]) -> bool:
-    """Whether a controller's record is kept by who made it: a Deployment always, a CronJob if it asks for it itself."""
-    return _ABOVE.get(kind) == above and (above == "Deployment" or asks_for_retries(notes))
+def is_record_kept_above(kind: str, above: str, annotations: Iterable[str]) -> bool:
+    """Whether a controller's creator keeps its record: a Deployment always, a CronJob if it asks for retries itself."""
+    return _ABOVE.get(kind) == above and (above == "Deployment" or asks_for_retries(annotations))
 
 
 def workload_of(cache: ClusterCache, namespace: str, owner: Owner) -> Workload | None:
-    """This very workload, if it is known: one of the same name that was there before it says nothing."""
+    """Return an owner from the cache, unless its UID is another."""
     row: Workload | None = (
         cache.row(owner.kind, (owner.kind, namespace, owner.name)) if owner.kind in WORKLOADS else None
     )
@@ -60,27 +60,27 @@ def workload_of(cache: ClusterCache, namespace: str, owner: Owner) -> Workload |
 
 
 def is_known_above(cache: ClusterCache, namespace: str, kind: str, above: Owner | None) -> bool:
-    """Whether who made a controller of this kind keeps its record, by what the cache knows: it may not know it yet."""
+    """Whether, as far as the cache says, the creator of a controller of this kind keeps its record."""
     if above is None:
         return False
     maker = workload_of(cache, namespace, above)
     return is_record_kept_above(kind, above.kind, maker.annotations if maker is not None else ())
 
 
-class RecordOwners:
-    """Reads holders from one API server."""
+class RecordOwners(ObjectClient):
+    """Reads owners of records from one API server."""
 
     def __init__(self, client: ApiClient) -> None:
-        self._client = client
+        super().__init__(client)
         self._reader = ObjectReader()
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
-        """All of it; or who keeps the record instead; or None where nothing is."""
+        """Return the owner and everything below it, or the key of the real owner, or None if it does not exist."""
         kind, namespace, name = key
         holder = await self.find(kind, namespace, name)
         if holder is None:
             return None
-        if (elsewhere := await self._elsewhere(key, holder)) is not None:
+        if (elsewhere := await self._find_real_owner(key, holder)) is not None:
             return elsewhere
         match kind:
             case "Pod":
@@ -97,14 +97,8 @@ class RecordOwners:
                 pods = await self._owned("Pod", controllers, self._selector(holder))
         return OwnedObjects(holder, tuple(controllers), tuple(pods))
 
-    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
-        """One object, if it is there."""
-        answer = await self._client.find(path_of(kind, namespace, name))
-        body: Json | None = msgspec.json.decode(answer) if answer is not None else None
-        return body
-
-    async def _elsewhere(self, key: RecordOwnerKey, holder: Json) -> RecordOwnerKey | None:
-        """Who above a controller keeps its record; whoever named the controller did not know of him yet."""
+    async def _find_real_owner(self, key: RecordOwnerKey, holder: Json) -> RecordOwnerKey | None:
+        """Return the owner that keeps this controller's record, if the caller named the controller itself."""
         kind, namespace, _ = key
         above = controller_of(holder)
         if above is None or _ABOVE.get(kind) != above["kind"]:
@@ -116,7 +110,7 @@ class RecordOwners:
         return (above["kind"], namespace, above["name"]) if is_holder else None
 
     async def _owned(self, kind: str, owners: list[Json], selector: str) -> list[Json]:
-        """What these objects, which are of one namespace, manage."""
+        """List the objects that these owners of one namespace control."""
         uids = {owner["metadata"]["uid"] for owner in owners}
         selection = {"labelSelector": selector} if selector else None
         path = path_of(kind, owners[0]["metadata"]["namespace"])
@@ -124,18 +118,13 @@ class RecordOwners:
         async for page in self._client.list_pages(path, params=selection):
             if page.first:
                 found = []
-            listed = msgspec.json.decode(page.body)
-            about = {
-                "apiVersion": listed.get("apiVersion", ""),
-                "kind": kind,
-            }  # items of a list do not say what they are
-            for each in listed["items"]:
+            for each in list_items(page.body, kind):
                 above = controller_of(each)
                 if above is not None and above["uid"] in uids:
-                    found.append(about | each)
+                    found.append(each)
         return found
 
     def _selector(self, workload: Json) -> str:
-        """By which labels its pods are found; empty for a selector that cannot be understood: then all are read."""
+        """Return the selector of a workload's pods; empty if it is invalid, so that all pods are read."""
         row = self._reader.read(workload["kind"], msgspec.json.encode(workload), "the API server").row
         return str(row.selector) if isinstance(row, Workload) and row.selector is not None else ""

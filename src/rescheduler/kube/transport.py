@@ -41,13 +41,13 @@ from rescheduler.kube.errors import (
 
 
 class Connector(aiohttp.TCPConnector):
-    """A connector whose `close` comes back when every one of its sockets is closed."""
+    """A connector whose `close` returns when every one of its sockets is closed."""
 
     def __init__(self, may_write: Callable[[], bool]) -> None:
-        super().__init__(socket_factory=self._made)
+        super().__init__(socket_factory=self._make_socket)
         self._may_write = may_write
         handler: type[ResponseHandler] = _Handler
-        # aiohttp has no setting for it. If this name should ever mean nothing, the tests of closing fail.
+        # aiohttp has no setting for this. If the attribute is ever renamed, the tests of closing fail.
         self._factory = functools.partial(handler, loop=self._loop)
         self._open: set[_Socket] = set()
         self._all_closed = asyncio.Event()
@@ -58,7 +58,7 @@ class Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp names it
     ) -> PooledConnection:
-        """A connection for this one try; what has no body is written at once."""
+        """Return a connection for one attempt; checked here because a request without a body is written at once."""
         found = await super().connect(req, traces, timeout)
         if req.method not in READS and not self._may_write():
             found.release()
@@ -66,23 +66,23 @@ class Connector(aiohttp.TCPConnector):
         return found
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """Cut all connections, also those that are just being made."""
+        """Cut all connections, including those that are being established."""
         await super().close(abort_ssl=abort_ssl)
         for each in self._open:
-            with suppress(OSError):  # it is not connected yet, or not any more
+            with suppress(OSError):  # not connected yet, or no longer connected
                 each.shutdown(socket.SHUT_RDWR)
         if self._open:
             await self._all_closed.wait()
 
-    def _made(self, address: aiohttp.AddrInfoType) -> socket.socket:
+    def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         if self.closed:
             raise OSError("the client is closed")
         family, kind, protocol, _, _ = address
-        made = _Socket(family, kind, protocol)
-        made.on_close = self._forget
-        self._open.add(made)
+        new = _Socket(family, kind, protocol)
+        new.on_close = self._forget
+        self._open.add(new)
         self._all_closed.clear()
-        return made
+        return new
 
     def _forget(self, closed: _Socket) -> None:
         self._open.discard(closed)
@@ -91,31 +91,31 @@ class Connector(aiohttp.TCPConnector):
 
 
 class FencedBody(aiohttp.BytesPayload):
-    """The body of a write: with its first byte the request goes out, and not if we may not act any more."""
+    """The body of a write. Just before its first byte it calls `check`, which may raise FencedError."""
 
-    def __init__(self, value: bytes, content_type: str, ask: Callable[[], None]) -> None:
+    def __init__(self, value: bytes, content_type: str, check: Callable[[], None]) -> None:
         super().__init__(value, content_type=content_type)
-        self._ask = ask
+        self._check = check
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        self._ask()
+        self._check()
         await super().write_with_length(writer, content_length)
 
 
 def fenced_error(method: str, path: str) -> FencedError:
-    """What is raised instead of sending a write."""
-    return FencedError(f"{method} {path} is not sent: we may not act any more, another may lead")
+    """Return the error that is raised instead of sending a write."""
+    return FencedError(f"{method} {path} was not sent: this replica may no longer be the leader")
 
 
 class _Handler(ResponseHandler):
-    """Cuts where aiohttp would begin the farewell."""
+    """A handler that cuts the connection where aiohttp would begin the TLS shutdown."""
 
     def close(self) -> None:
         self.abort()
 
 
 class _Socket(socket.socket):
-    """Tells when it is closed."""
+    """A socket with a callback for its closing."""
 
     on_close: Callable[[_Socket], None] = lambda _: None
 
@@ -125,13 +125,13 @@ class _Socket(socket.socket):
 
 
 async def send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """For writes: aiohttp would repeat a PUT or a DELETE that broke off, and when that is right is for us to say."""
+    """Send a write once: by itself aiohttp would repeat a PUT or a DELETE that broke off."""
     try:
         return await send(request)
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError(str(error)) from error  # which it does not take for a reason
+        raise aiohttp.ClientConnectionError(str(error)) from error  # an error that aiohttp does not retry
 
 
 # OpenSSL's verification results.
@@ -148,17 +148,18 @@ class _Status(msgspec.Struct):
 def error_from_answer(
     status: int, body: bytes, headers: Mapping[str, str], path: str, connection: Connection
 ) -> ApiError:
-    """The error for an answer that is not a success (a redirect is none either: credentials are not sent elsewhere)."""
+    """Return the error for an unsuccessful answer. A redirect is one: credentials are not sent elsewhere."""
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        details = msgspec.json.decode(body, type=_Status)
     except msgspec.MsgspecError:
-        said = _Status()  # a proxy or load balancer answered; its text is used below
-    reason = said.reason or _phrase(status)
-    error = ApiError(status, reason, said.message or _text_of(body) or f"the server answered {_phrase(status)}", path)
+        details = _Status()  # a proxy or load balancer answered; its text is used below
+    reason = details.reason or _phrase(status)
+    message = details.message or _text_of(body) or f"the server answered {_phrase(status)}"
+    error = ApiError(status, reason, message, path)
     error.retry_after = _seconds(headers.get("Retry-After"))
     if 300 <= status < 400:
         error.message = f"{connection.server} redirects to {headers.get('Location', 'nowhere')}"
-        error.cure = f"credentials are not sent on; correct the server of {connection.source}"
+        error.cure = f"redirects are not followed; correct the server of {connection.source}"
     elif status == 401:
         error.message = f"the server does not accept the credentials of {connection.source}"
         error.cure = "log in again, or correct the user's token, certificate or exec plugin"
@@ -170,27 +171,28 @@ def error_from_answer(
 
 
 def error_from_exception(exception: Exception, path: str, connection: Connection) -> ApiError:
-    """The error for a request that got no whole answer."""
-    reason, message, cure = _explained(exception, connection)
+    """Return the error for a request without a complete answer."""
+    reason, message, cure = _explain(exception, connection)
     error = ApiError(None, reason, message, path)
     error.cure = cure
     return error
 
 
 def not_kubernetes(path: str, connection: Connection, problem: str) -> ApiError:
+    """Return the error for an answer that does not come from a Kubernetes API server."""
     message = f"{connection.server} answered, but not as a Kubernetes API server does: {problem}"
     error = ApiError(None, NOT_KUBERNETES, message, path)
     error.cure = f"check the server of {connection.source}"
     return error
 
 
-def _explained(exception: Exception, connection: Connection) -> tuple[str, str, str]:
+def _explain(exception: Exception, connection: Connection) -> tuple[str, str, str]:
     server, source = connection.server, connection.source
     proxy = without_password(connection.proxy_url) if connection.proxy_url else ""
     via = f" through the proxy {proxy}" if proxy else ""
     match exception:
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as refused):
-            return _distrust(refused, connection)
+            return _explain_distrust(refused, connection)
         case aiohttp.ClientHttpProxyError():
             problem = f"{exception.status} {exception.message}"
             return UNREACHABLE, f"the proxy {proxy} does not connect to {server}: {problem}", "check proxy-url"
@@ -215,13 +217,13 @@ def _explained(exception: Exception, connection: Connection) -> tuple[str, str, 
             problem = f"{server} answered, but not in HTTP: {exception.message}"
             return NOT_KUBERNETES, problem, f"check the server of {source}"
         case _:
-            # In TLS 1.3 a server that refuses our certificate does so by hanging up, after the handshake.
+            # In TLS 1.3 a server refuses a client certificate by closing the connection after the handshake.
             certificate = connection.credentials.certificate is not None
             cure = "try again" + ("; if it persists, renew the client certificate" if certificate else "")
             return BROKEN_OFF, f"the connection to {server} broke off: {_words(exception)}", cure
 
 
-def _distrust(refused: ssl.SSLCertVerificationError, connection: Connection) -> tuple[str, str, str]:
+def _explain_distrust(refused: ssl.SSLCertVerificationError, connection: Connection) -> tuple[str, str, str]:
     server, problem = connection.server, refused.verify_message
     if refused.verify_code in _NAME_MISMATCHES:
         cure = f"set tls-server-name in {connection.source} to a name that the certificate has"
@@ -230,7 +232,7 @@ def _distrust(refused: ssl.SSLCertVerificationError, connection: Connection) -> 
         cure = "renew it on the server, and check this computer's clock"
         return NOT_TRUSTED, f"the certificate of {server} has expired", cure
     trusted = connection.ca.where if connection.ca is not None else "the system's CAs"
-    cure = "if the cluster was made anew, get its kubeconfig again; else correct certificate-authority"
+    cure = "if the cluster was recreated, get its kubeconfig again; else correct certificate-authority"
     return NOT_TRUSTED, f"the certificate of {server} is not signed by {trusted}: {problem}", cure
 
 
@@ -249,11 +251,11 @@ def _phrase(status: int) -> str:
 
 
 def _text_of(body: bytes) -> str:
-    """The words of an answer that is not a Status object; none of a web page's."""
+    """Return the text of an answer that is not a Status object; empty for a web page."""
     text = body[:300].decode(errors="replace").strip()
     return "" if text.startswith(("<", "{")) else " ".join(text.split())
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Kubernetes gives seconds. A date, which load balancers may give, counts as none: the usual back-off follows."""
+    """Parse a Retry-After header. Kubernetes sends seconds; a load balancer's date is ignored, so back-off applies."""
     return float(retry_after) if retry_after is not None and retry_after.strip().isdecimal() else None

@@ -20,7 +20,7 @@ import structlog
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.events import EventQueue, Teller
+from rescheduler.kube.events import EventQueue, EventRecorder
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, asks_for_retries
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
@@ -229,7 +229,7 @@ class Hands:
 
     reads: Reads
     writer: Writer
-    teller: Teller
+    teller: EventRecorder
     count: Callable[[str], None]
     """Told each of `recovery.case.OUTCOMES` that happens."""
     may_act: Callable[[], bool] = lambda: True

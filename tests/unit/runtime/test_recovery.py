@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from typing import cast
+from rescheduler.kube.events import EventRecorder
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
@@ -62,7 +64,7 @@ class Stage:
         policy = Policy(excluded_namespaces=("away",))
         known = Known(self.cache, MigrationCache(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
-        hands = Hands(self, self, self, self.counted.append, lambda: clock() >= self.steered_from)
+        hands = Hands(self, self, cast("EventRecorder", self), self.counted.append, lambda: clock() >= self.steered_from)
         self.recovery = RecoveryController(known, hands)
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:

@@ -11,6 +11,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from typing import cast
+from rescheduler.kube.events import EventRecorder
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command
@@ -110,7 +112,7 @@ class Stage:
         self.conflicts = 0
         self.looks = 0
         known = Known(self.cache, MigrationCache(), Policy, lambda: settings, lambda: NOW + clock())
-        self.recovery = RecoveryController(known, Hands(self, self, self, self.counted.append))
+        self.recovery = RecoveryController(known, Hands(self, self, cast("EventRecorder", self), self.counted.append))
         told(self.cache, self.holder, *(body("Node", name, status={"conditions": [READY]}) for name in ("one", "two")))
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
