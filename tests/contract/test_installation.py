@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 from click.testing import CliRunner
+from structlog.testing import capture_logs
 
 from rescheduler import __version__
 from rescheduler.cli.main import root

@@ -81,7 +81,7 @@ async def test_of_two_who_pause_at_once_one_is_the_first_and_both_are_told_the_s
             assert await one.read() is None
 
 
-async def test_people_pause_and_resume_by_hand_and_what_makes_no_sense_counts_as_paused(space: Space) -> None:
+async def test_people_pause_and_resume_by_hand_and_an_invalid_value_counts_as_paused(space: Space) -> None:
     async with client_of(space.cluster) as client:
         state = PauseStore(client, space.name, STATE)
         await written(space, paused="true")
@@ -92,7 +92,7 @@ async def test_people_pause_and_resume_by_hand_and_what_makes_no_sense_counts_as
         found = await state.read()
         assert found is not None
         assert found.reason.startswith(
-            f"ConfigMap {space.name}/{STATE} makes no sense: paused is 'perhaps'; write true"
+            f"ConfigMap {space.name}/{STATE} is invalid: paused is 'perhaps'; write true"
         )
         assert (await state.pause("jane")).by == "jane"
         await state.resume("jane")

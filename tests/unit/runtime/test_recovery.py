@@ -9,13 +9,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
-from typing import cast
-from rescheduler.kube.events import EventRecorder
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ApiError
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.events import ObjectEvent, Subject
@@ -64,7 +64,9 @@ class Stage:
         policy = Policy(excluded_namespaces=("away",))
         known = Known(self.cache, MigrationCache(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
-        hands = Hands(self, self, cast("EventRecorder", self), self.counted.append, lambda: clock() >= self.steered_from)
+        hands = Hands(
+            self, self, cast("EventRecorder", self), self.counted.append, lambda: clock() >= self.steered_from
+        )
         self.recovery = RecoveryController(known, hands)
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typing import cast
-from rescheduler.kube.events import EventRecorder
 from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
