@@ -165,7 +165,7 @@ class Bench:
     def _line(self, path: str, made: Callable[[], Any]) -> None:
         def afresh() -> bytes:
             self._showing.loads.touch(self._names[0])
-            self._showing.loads._standing = None  # as after a change
+            self._showing.loads._stats = None  # as after a change
             return encode_json(made())
 
         data = made()

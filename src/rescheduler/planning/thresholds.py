@@ -2,7 +2,7 @@
 
 The mean is what the pool's nodes use together of what they have together: unlike the mean of their percentages it stays
 when a pod goes from a small node to a large one, so that plans do not chase a goal that they move themselves.
-`NodeThresholds` has them for a plan; the page (`web.standing`) goes by the same functions.
+`NodeThresholds` has them for a plan; the page (`web.node_stats`) goes by the same functions.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class Broadcaster:
         last = samples.last
         if not showing.loads.nodes or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
             return
-        taken = SpreadSample(now, showing.loads.stats().spread, showing.moves.completed)
+        taken = SpreadSample(now, showing.loads.stats().load, showing.moves.completed)
         samples.add(taken)
         self._hub.publish("sample", sample(taken))
 

@@ -16,9 +16,9 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
+from rescheduler.model.plan import ClusterLoad
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.web.node_snapshot import NodeFlag, NodeSpread
-from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
+from rescheduler.web.node_stats import NodeFlag, NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache
 
 EVERY = 5.0
@@ -33,7 +33,7 @@ class SpreadSample:
     """The spread at one time, and how many migrations had been completed."""
 
     time: float
-    spread: NodeSpread
+    spread: ClusterLoad
     completed: int
 
 

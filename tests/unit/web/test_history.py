@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
-from rescheduler.model.plan import LoadDistribution, Method
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.web.node_snapshot import NodeFlag, NodeSpread
+from rescheduler.web.node_stats import NodeFlag
 from rescheduler.web.state import MigrationTracker, SpreadHistory, SpreadSample, StepStart
 
 FLAT = LoadDistribution(0.0, 0.0, 0.0, 0.0)
@@ -20,7 +20,7 @@ KEY = ("shop", "m")
 def taken(*times: float) -> list[float]:
     samples = SpreadHistory()
     for time in times:
-        samples.add(SpreadSample(time, NodeSpread(FLAT, FLAT, 0), 0))
+        samples.add(SpreadSample(time, ClusterLoad(FLAT, FLAT, 0, ()), 0))
     return [each.time for each in samples.all()]
 
 

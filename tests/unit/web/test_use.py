@@ -11,6 +11,7 @@ from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.samples import Take, UsageError
 from rescheduler.web import node_stats
+from rescheduler.web.node_stats import CPU
 from rescheduler.web.views.nodes import rows
 from tests.support.showing import NOW, Clock, Stage, asked, node, pod, served
 
@@ -62,7 +63,7 @@ def fill(made: Stage) -> None:
 
 def use_of_a(made: Stage) -> float:
     """Per cent of its CPU."""
-    return made.page.showing.loads.stats().at(0).percent["cpu"]
+    return float(made.page.showing.loads.stats().percent[CPU, 0])
 
 
 async def test_pools_and_other_resources_are_told_with_their_thresholds() -> None:
@@ -109,7 +110,7 @@ async def test_the_configuration_tells_pools_and_what_strategies_do_there() -> N
 async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(node_stats, "_LOOKS", 3600.0)  # it is looked when it is said here
+    monkeypatch.setattr(node_stats, "_REFRESH_EVERY", 3600.0)  # it is looked when it is said here
     source, clock = Source(), Clock()
     made = metered(source, clock)
     fill(made)

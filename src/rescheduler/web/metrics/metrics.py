@@ -20,7 +20,7 @@ from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics.catalogue import FixedLabel, Labels, MetricCatalogue, MetricDescription
 from rescheduler.web.metrics.moves import MigrationMetrics, OutcomeMetrics
 from rescheduler.web.metrics.plans import CyclePhase, MeasuredUtilisation, P, PlanMetrics, Result, UtilisationMetrics
-from rescheduler.web.node_snapshot import NodeStats
+from rescheduler.web.node_stats import NodeStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,4 +328,4 @@ class Metrics:
 
     def _utilisation(self) -> MeasuredUtilisation | None:
         standing = self._sources.standing
-        return MeasuredUtilisation.of_standing(standing()) if standing is not None else self._plans.utilisation
+        return MeasuredUtilisation.of_stats(standing()) if standing is not None else self._plans.utilisation

@@ -1,7 +1,7 @@
 """How the nodes stand: the distribution of their utilisation, its spread, and how many are hot.
 
 Over all nodes but the control plane's, as shares of what is allocatable: 1 is full. The figures are those of the page
-(`web.standing`), where there is one, else those of the newest plan. Which resources and pools there are, the
+(`web.node_stats`), where there is one, else those of the newest plan. Which resources and pools there are, the
 configuration says, so there are never many.
 """
 
@@ -20,7 +20,7 @@ from rescheduler.model.plan import ClusterLoad, Plan
 from rescheduler.planning import guards
 from rescheduler.planning.columns import Floats
 from rescheduler.web.metrics.catalogue import METHODS, CappedLabel, Labels, MetricCatalogue, method_value, strategies
-from rescheduler.web.node_snapshot import COUNT, NodeStats
+from rescheduler.web.node_stats import COUNT, NodeStats
 
 BOUNDS: Floats = np.array([*(share / 20 for share in range(1, 21)), 1.5, np.inf])
 Values = Iterator[tuple[Labels, float]]
@@ -47,15 +47,14 @@ class MeasuredUtilisation:
         return cls(shares, len(picture.loads), picture.hot_nodes, picture.pools)
 
     @classmethod
-    def of_standing(cls, standing: NodeStats) -> MeasuredUtilisation:
+    def of_stats(cls, stats: NodeStats) -> MeasuredUtilisation:
         """As the page shows it."""
-        frame, spread = standing.frame, standing.spread
+        table, load = stats.table, stats.load
         shares = {
-            name: standing.percent[row, frame.workers & (frame.capacity[row] > 0) if row > COUNT else frame.workers]
-            / 100
-            for row, name in enumerate(frame.judging.resources)
+            name: stats.percent[row, table.workers & (table.capacity[row] > 0) if row > COUNT else table.workers] / 100
+            for row, name in enumerate(table.rules.resources)
         }
-        return cls(shares, int(frame.workers.sum()), spread.hot_nodes, spread.pools)
+        return cls(shares, int(table.workers.sum()), load.hot_nodes, load.pools)
 
 
 _STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {

@@ -16,9 +16,9 @@ from rescheduler import __version__
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig, RejectedConfig
 from rescheduler.decode.structs import WORKLOADS
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.migration import Phase
-from rescheduler.model.plan import LoadDistribution
+from rescheduler.model.plan import ClusterLoad, LoadDistribution
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning import guards, predicates
@@ -26,8 +26,6 @@ from rescheduler.planning.outcomes import find_backoffs
 from rescheduler.planning.refusals import NodeRefusal, PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
-from rescheduler.web.node_snapshot import NodeSpread
-from rescheduler.web.node_stats import PodKey
 from rescheduler.web.state import ComponentHealth, PageState, SpreadSample
 
 _MOST = 50  # errors that are shown
@@ -141,7 +139,7 @@ async def _pods(showing: PageState, wanted: str) -> tuple[list[Json], int]:
     return [{"namespace": key[0], "name": key[1], "node": _node(showing, key)} for key in shown], total
 
 
-def _node(showing: PageState, key: PodKey) -> str:
+def _node(showing: PageState, key: ObjectKey) -> str:
     pod = showing.loads.pod(key)
     return pod.node if pod is not None else ""  # it went while we looked
 
@@ -192,7 +190,7 @@ def overview(showing: PageState) -> Json:
         "interval": fields.rescheduling_interval,
         "nextPlan": plans.next,
         "counts": _counts(showing),
-        "utilisation": _utilisation(showing.loads.stats().spread),
+        "utilisation": _utilisation(showing.loads.stats().load),
         "use": _use(showing),
         "thresholds": {
             "cpu": rules[0]["cpu"],
@@ -262,13 +260,13 @@ def _counts(showing: PageState) -> Json:
     }
 
 
-def _utilisation(spread: NodeSpread) -> Json:
+def _utilisation(load: ClusterLoad) -> Json:
     return {
-        "cpu": asdict(spread.cpu),
-        "memory": asdict(spread.memory),
-        "hotNodes": spread.hot_nodes,
-        "others": {name: asdict(each) for name, each in spread.others},
-        "hotByPool": dict(spread.pools),
+        "cpu": asdict(load.cpu),
+        "memory": asdict(load.memory),
+        "hotNodes": load.hot_nodes,
+        "others": {name: asdict(each) for name, each in load.others},
+        "hotByPool": dict(load.pools),
     }
 
 
@@ -281,11 +279,11 @@ def _use(showing: PageState) -> Json:
 
 def _rules(showing: PageState) -> list[Json]:
     """Above what nodes are hot, in per cent: those of no pool first, then those of each pool of the configuration."""
-    standing = showing.loads.stats()
-    names = ["", *(pool.name for pool in standing.frame.judging.policy.node_pools)]
+    stats = showing.loads.stats()
+    names = ["", *(pool.name for pool in stats.table.rules.policy.node_pools)]
     return [
         {"pool": name, **{resource: round(each, 2) for resource, each in rule.items()}}
-        for name, rule in zip(names, standing.rules, strict=True)
+        for name, rule in zip(names, stats.thresholds, strict=True)
     ]
 
 

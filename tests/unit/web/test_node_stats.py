@@ -16,8 +16,7 @@ from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Ut
 from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.thresholds import other_percents, resources_over
-from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY
-from rescheduler.web.node_stats import NodeStatsTracker
+from rescheduler.web.node_stats import COUNT, CPU, MEMORY, NodeStatsTracker
 from tests.support.examples import examples
 from tests.support.planning import threshold_fields
 from tests.support.showing import NOW, node, pod
@@ -122,7 +121,7 @@ def _asking_gpu(body: dict[str, object], gpu: str) -> dict[str, object]:
 def pictured(loads: NodeStatsTracker) -> ClusterLoad:
     """What the page shows, as a plan would say it."""
     standing = loads.stats()
-    frame, spread, percent, judging = standing.frame, standing.spread, standing.percent, standing.frame.judging
+    frame, spread, percent, judging = standing.table, standing.load, standing.percent, standing.table.rules
     known = [row for row, name in zip(judging.rows, judging.counted, strict=True) if name in ("cpu", "memory", "pods")]
     there = [row for row in judging.rows if row in known or _is_known(loads, judging.resources[row])]
     names = [judging.resources[row] for row in there]
@@ -134,7 +133,7 @@ def pictured(loads: NodeStatsTracker) -> ClusterLoad:
             round(float(percent[MEMORY, at]), 2),
             int(standing.used[COUNT, at]),
             resources_over(judging.counted, standing.over[:, at]),
-            pools[frame.number[at] + 1],
+            pools[frame.pool_number[at] + 1],
             other_percents(percent[there, at], frame.capacity[there, at]),
         )
         for at, name in enumerate(frame.names)
@@ -287,7 +286,7 @@ def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -
     assert loads.layout == layout + 1
     cache.drop("Node", "a")
     assert loads.layout == layout + 2
-    assert loads.stats().spread.cpu.max == 0.0
+    assert loads.stats().load.cpu.max == 0.0
 
 
 def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_it_has_none() -> None:
@@ -298,8 +297,8 @@ def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_
     cache.put("Node", msgspec.json.encode(node("a", labels={"tier": "gpu", **cloud})))
     cache.put("Node", msgspec.json.encode(node("b", labels=cloud)))
     standing = loads.stats()
-    assert [each.pool for each in standing.frame.traits] == ["gpu", "general"]
-    assert [standing.at(at).thresholds["cpu"] for at in (0, 1)] == [90.0, 70.0]
+    assert [each.pool for each in standing.table.infos] == ["gpu", "general"]
+    assert [standing.thresholds_of(at)["cpu"] for at in (0, 1)] == [90.0, 70.0]
 
 
 def test_more_nodes_come_and_go_than_there_was_room_for() -> None:
