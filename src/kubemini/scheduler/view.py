@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,10 +35,10 @@ _MESSAGES = {
 class NodeUnschedulable(Predicate):
     """The node is not cordoned, or the pod tolerates that."""
 
-    name: ClassVar[str] = "NodeUnschedulable"
-    order: ClassVar[int] = 10
-    caption: ClassVar[str] = "Cordoned"
-    node_only: ClassVar[bool] = True
+    name = "NodeUnschedulable"
+    order = 10
+    caption = "Cordoned"
+    node_only = True
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from typing import ClassVar
 
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
@@ -14,11 +13,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class CoolDownGuard(Guard):
     """Pods of workloads that were moved less than coolDown ago, unless their node is under maintenance."""
 
-    name: ClassVar[str] = "CoolDown"
-    order: ClassVar[int] = 200
-    caption: ClassVar[str] = "Cooling down"
-    changed_by: ClassVar[str] = "`coolDown`"
-    lasting: ClassVar[Lasting] = Lasting.WITH_TIME
+    name = "CoolDown"
+    order = 200
+    caption = "Cooling down"
+    changed_by = "`coolDown`"
+    lasting = Lasting.WITH_TIME
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         now, rest = context.snapshot.taken_at, context.policy.cool_down

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import DurationError, format_instant, parse_duration
@@ -13,10 +11,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class DoNotDisruptGuard(Guard):
     """Pods that Karpenter is told to leave alone, for good or for so long after their start."""
 
-    name: ClassVar[str] = "DoNotDisrupt"
-    order: ClassVar[int] = 160
-    caption: ClassVar[str] = "Marked as not to be disrupted"
-    changed_by: ClassVar[str] = "the pod's annotation `karpenter.sh/do-not-disrupt`"
+    name = "DoNotDisrupt"
+    order = 160
+    caption = "Marked as not to be disrupted"
+    changed_by = "the pod's annotation `karpenter.sh/do-not-disrupt`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         said = pod.annotations.get(labels.DO_NOT_DISRUPT, "false") if pod.annotations else "false"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
@@ -12,12 +10,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class EvictionCostGuard(Guard):
     """Pods whose eviction cost means never."""
 
-    name: ClassVar[str] = "EvictionCost"
-    order: ClassVar[int] = 170
-    caption: ClassVar[str] = "Eviction cost means never"
-    changed_by: ClassVar[str] = (
-        "the pod's annotations `rescheduler.io/eviction-cost` and `scheduling.koordinator.sh/eviction-cost`"
-    )
+    name = "EvictionCost"
+    order = 170
+    caption = "Eviction cost means never"
+    changed_by = "the pod's annotations `rescheduler.io/eviction-cost` and `scheduling.koordinator.sh/eviction-cost`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if not pod.annotations or context.policy.by_hand or not (cost := labels.eviction_cost(pod.annotations)).never:

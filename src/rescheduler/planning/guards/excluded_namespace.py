@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,12 +9,12 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ExcludedNamespaceGuard(Guard):
     """Pods in excludedNamespaces."""
 
-    name: ClassVar[str] = "ExcludedNamespace"
-    order: ClassVar[int] = 70
-    caption: ClassVar[str] = "Excluded namespace"
-    changed_by: ClassVar[str] = "`excludedNamespaces`"
-    on_removal: ClassVar[bool] = True
-    on_recovery: ClassVar[bool] = True
+    name = "ExcludedNamespace"
+    order = 70
+    caption = "Excluded namespace"
+    changed_by = "`excludedNamespaces`"
+    on_removal = True
+    on_recovery = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         excluded = pod.namespace in context.policy.excluded_namespaces

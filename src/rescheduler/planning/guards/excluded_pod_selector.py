@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,12 +9,12 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ExcludedPodSelectorGuard(Guard):
     """Pods that excludedPodSelector selects."""
 
-    name: ClassVar[str] = "ExcludedPodSelector"
-    order: ClassVar[int] = 80
-    caption: ClassVar[str] = "Excluded by selector"
-    changed_by: ClassVar[str] = "`excludedPodSelector`"
-    on_removal: ClassVar[bool] = True
-    on_recovery: ClassVar[bool] = True
+    name = "ExcludedPodSelector"
+    order = 80
+    caption = "Excluded by selector"
+    changed_by = "`excludedPodSelector`"
+    on_removal = True
+    on_recovery = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         selector = context.policy.excluded_pods

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class JobGuard(Guard):
     """Pods of Jobs, unless allow.jobs: moving one starts its work again."""
 
-    name: ClassVar[str] = "Job"
-    order: ClassVar[int] = 310
-    caption: ClassVar[str] = "Pod of a Job"
-    changed_by: ClassVar[str] = "`allow.jobs`"
+    name = "Job"
+    order = 310
+    caption = "Pod of a Job"
+    changed_by = "`allow.jobs`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs or context.lifts_caution(pod):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class LocalStorageGuard(Guard):
     """Pods with data on their node, unless allow.localStorage."""
 
-    name: ClassVar[str] = "LocalStorage"
-    order: ClassVar[int] = 280
-    caption: ClassVar[str] = "Data on its node"
-    changed_by: ClassVar[str] = "`allow.localStorage`"
+    name = "LocalStorage"
+    order = 280
+    caption = "Data on its node"
+    changed_by = "`allow.localStorage`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         kept = pod.shape.local_storage

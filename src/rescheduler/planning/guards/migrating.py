@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
@@ -12,12 +10,12 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class MigratingGuard(Guard):
     """Pods that a migration is moving already, or failed to move a short while ago."""
 
-    name: ClassVar[str] = "Migrating"
-    order: ClassVar[int] = 40
-    caption: ClassVar[str] = "Being moved already"
-    lasting: ClassVar[Lasting] = Lasting.SOON
-    on_removal: ClassVar[bool] = True
-    on_recovery: ClassVar[bool] = True
+    name = "Migrating"
+    order = 40
+    caption = "Being moved already"
+    lasting = Lasting.SOON
+    on_removal = True
+    on_recovery = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if why := context.snapshot.spoken_for.get((pod.namespace, pod.name)):

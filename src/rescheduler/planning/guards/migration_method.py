@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import MigrationMethod
@@ -13,9 +11,9 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class MigrationMethodGuard(Guard):
     """Pods that migrationMethod handoff is chosen for and that cannot be handed off; or with a method that is none."""
 
-    name: ClassVar[str] = "MigrationMethod"
-    order: ClassVar[int] = 320
-    caption: ClassVar[str] = "No fitting method"
+    name = "MigrationMethod"
+    order = 320
+    caption = "No fitting method"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         wanted = context.workloads.annotation(pod, labels.MIGRATION_METHOD)

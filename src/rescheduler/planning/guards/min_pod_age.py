@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class MinPodAgeGuard(Guard):
     """Pods younger than minPodAge."""
 
-    name: ClassVar[str] = "MinPodAge"
-    order: ClassVar[int] = 190
-    caption: ClassVar[str] = "Too young"
-    changed_by: ClassVar[str] = "`minPodAge`"
-    lasting: ClassVar[Lasting] = Lasting.WITH_TIME
+    name = "MinPodAge"
+    order = 190
+    caption = "Too young"
+    changed_by = "`minPodAge`"
+    lasting = Lasting.WITH_TIME
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         now, least = context.snapshot.taken_at, context.policy.min_pod_age

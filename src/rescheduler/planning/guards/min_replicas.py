@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class MinReplicasGuard(Guard):
     """Pods of controllers with fewer replicas than filters.minReplicas."""
 
-    name: ClassVar[str] = "MinReplicas"
-    order: ClassVar[int] = 240
-    caption: ClassVar[str] = "Too few replicas"
-    changed_by: ClassVar[str] = "`filters.minReplicas`"
+    name = "MinReplicas"
+    order = 240
+    caption = "Too few replicas"
+    changed_by = "`filters.minReplicas`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         least = context.policy.filters.min_replicas

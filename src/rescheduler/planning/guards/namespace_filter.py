@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class NamespaceFilterGuard(Guard):
     """Pods outside of filters.namespaces, or whose namespace filters.namespaceSelector does not select."""
 
-    name: ClassVar[str] = "NamespaceFilter"
-    order: ClassVar[int] = 110
-    caption: ClassVar[str] = "Filtered by namespace"
-    changed_by: ClassVar[str] = "`filters.namespaces`, `filters.namespaceSelector`"
-    on_removal: ClassVar[bool] = True
+    name = "NamespaceFilter"
+    order = 110
+    caption = "Filtered by namespace"
+    changed_by = "`filters.namespaces`, `filters.namespaceSelector`"
+    on_removal = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         filters = context.policy.filters

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class NodeFilterGuard(Guard):
     """Pods on nodes that filters.nodeSelector does not select."""
 
-    name: ClassVar[str] = "NodeFilter"
-    order: ClassVar[int] = 120
-    caption: ClassVar[str] = "Filtered by node"
-    changed_by: ClassVar[str] = "`filters.nodeSelector`"
-    on_removal: ClassVar[bool] = True
+    name = "NodeFilter"
+    order = 120
+    caption = "Filtered by node"
+    changed_by = "`filters.nodeSelector`"
+    on_removal = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         wanted = context.policy.filters.nodes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class NotRunningGuard(Guard):
     """Pods that are on no node, or have ended."""
 
-    name: ClassVar[str] = "NotRunning"
-    order: ClassVar[int] = 20
-    caption: ClassVar[str] = "Not running"
-    lasting: ClassVar[Lasting] = Lasting.UNTIL_THE_POD_ENDS
+    name = "NotRunning"
+    order = 20
+    caption = "Not running"
+    lasting = Lasting.UNTIL_THE_POD_ENDS
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if pod.finished:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class OutcomeGuard(Guard):
     """Pods of workloads whose last moves did not pay or came back, unless their node is under maintenance."""
 
-    name: ClassVar[str] = "Outcome"
-    order: ClassVar[int] = 210
-    caption: ClassVar[str] = "Resting after bad moves"
-    changed_by: ClassVar[str] = "`coolDown`, `outcomes.longestRest`"
-    lasting: ClassVar[Lasting] = Lasting.WITH_TIME
+    name = "Outcome"
+    order = 210
+    caption = "Resting after bad moves"
+    changed_by = "`coolDown`, `outcomes.longestRest`"
+    lasting = Lasting.WITH_TIME
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         now = context.snapshot.taken_at

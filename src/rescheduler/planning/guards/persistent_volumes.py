@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class PersistentVolumesGuard(Guard):
     """Pods with a PersistentVolumeClaim, where filters.persistentVolumes is false; of protected classes, if any."""
 
-    name: ClassVar[str] = "PersistentVolumes"
-    order: ClassVar[int] = 270
-    caption: ClassVar[str] = "Has persistent volumes"
-    changed_by: ClassVar[str] = "`filters.persistentVolumes`, `filters.protectedStorageClasses`"
+    name = "PersistentVolumes"
+    order = 270
+    caption = "Has persistent volumes"
+    changed_by = "`filters.persistentVolumes`, `filters.protectedStorageClasses`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         filters = context.policy.filters

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class PodFilterGuard(Guard):
     """Pods that filters.podSelector does not select."""
 
-    name: ClassVar[str] = "PodFilter"
-    order: ClassVar[int] = 130
-    caption: ClassVar[str] = "Filtered by labels"
-    changed_by: ClassVar[str] = "`filters.podSelector`"
-    on_removal: ClassVar[bool] = True
+    name = "PodFilter"
+    order = 130
+    caption = "Filtered by labels"
+    changed_by = "`filters.podSelector`"
+    on_removal = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         wanted = context.policy.filters.pods

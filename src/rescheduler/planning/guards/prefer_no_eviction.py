@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import NoEviction
@@ -13,12 +11,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class PreferNoEvictionGuard(Guard):
     """Pods that descheduler is told to spare; if that is only preferred, not those on nodes under maintenance."""
 
-    name: ClassVar[str] = "PreferNoEviction"
-    order: ClassVar[int] = 180
-    caption: ClassVar[str] = "Marked as better not evicted"
-    changed_by: ClassVar[str] = (
-        "`filters.noEvictionPolicy`, the pod's annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction`"
-    )
+    name = "PreferNoEviction"
+    order = 180
+    caption = "Marked as better not evicted"
+    changed_by = "`filters.noEvictionPolicy`, the pod's annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if not pod.annotations or labels.PREFER_NO_EVICTION not in pod.annotations or context.policy.by_hand:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -13,10 +11,10 @@ _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2
 class PriorityThresholdGuard(Guard):
     """Pods of filters.priorityThreshold or above."""
 
-    name: ClassVar[str] = "PriorityThreshold"
-    order: ClassVar[int] = 140
-    caption: ClassVar[str] = "Priority too high"
-    changed_by: ClassVar[str] = "`filters.priorityThreshold`"
+    name = "PriorityThreshold"
+    order = 140
+    caption = "Priority too high"
+    changed_by = "`filters.priorityThreshold`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         threshold = context.policy.filters.priority_threshold

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,9 +9,9 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ResourceClaimsGuard(Guard):
     """Pods with dynamically claimed devices: whether another node has such devices free cannot be checked."""
 
-    name: ClassVar[str] = "ResourceClaims"
-    order: ClassVar[int] = 300
-    caption: ClassVar[str] = "Claimed devices"
+    name = "ResourceClaims"
+    order = 300
+    caption = "Claimed devices"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         return (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class RollingOutGuard(Guard):
     """Pods of workloads that are just rolled out or scaled by their owner, unless their node is under maintenance."""
 
-    name: ClassVar[str] = "RollingOut"
-    order: ClassVar[int] = 220
-    caption: ClassVar[str] = "Being rolled out"
-    lasting: ClassVar[Lasting] = Lasting.SOON
+    name = "RollingOut"
+    order = 220
+    caption = "Being rolled out"
+    lasting = Lasting.SOON
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         changing = context.changing

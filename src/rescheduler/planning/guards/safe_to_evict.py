@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
@@ -12,10 +10,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class SafeToEvictGuard(Guard):
     """Pods that the cluster autoscaler is told to leave alone."""
 
-    name: ClassVar[str] = "SafeToEvict"
-    order: ClassVar[int] = 150
-    caption: ClassVar[str] = "Marked as not safe to evict"
-    changed_by: ClassVar[str] = "the pod's annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`"
+    name = "SafeToEvict"
+    order = 150
+    caption = "Marked as not safe to evict"
+    changed_by = "the pod's annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if not pod.annotations or context.policy.by_hand or pod.annotations.get(labels.SAFE_TO_EVICT) != "false":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class ScalingGuard(Guard):
     """Pods of workloads that their autoscaler scales or has just scaled, unless their node is under maintenance."""
 
-    name: ClassVar[str] = "Scaling"
-    order: ClassVar[int] = 230
-    caption: ClassVar[str] = "Being scaled"
-    changed_by: ClassVar[str] = "`when.restAfterScaling`"
-    lasting: ClassVar[Lasting] = Lasting.SOON
+    name = "Scaling"
+    order = 230
+    caption = "Being scaled"
+    changed_by = "`when.restAfterScaling`"
+    lasting = Lasting.SOON
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if pod.owner is None or not context.snapshot.autoscalers or context.policy.by_hand:

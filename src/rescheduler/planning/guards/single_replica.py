@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method
 from rescheduler.planning.guards.base import Guard, GuardContext
@@ -14,10 +12,10 @@ _CRASHES = 3  # restarts after which a pod that is not Ready crashes again and a
 class SingleReplicaGuard(Guard):
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
 
-    name: ClassVar[str] = "SingleReplica"
-    order: ClassVar[int] = 330
-    caption: ClassVar[str] = "Single replica"
-    changed_by: ClassVar[str] = "`allow.singleReplica`, `migrationMethod`"
+    name = "SingleReplica"
+    order = 330
+    caption = "Single replica"
+    changed_by = "`allow.singleReplica`, `migrationMethod`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):

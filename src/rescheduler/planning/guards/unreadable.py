@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,11 +9,11 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class UnreadableGuard(Guard):
     """Pods that the input describes in a way that cannot be understood."""
 
-    name: ClassVar[str] = "Unreadable"
-    order: ClassVar[int] = 10
-    caption: ClassVar[str] = "Not understood"
-    on_removal: ClassVar[bool] = True
-    on_recovery: ClassVar[bool] = True
+    name = "Unreadable"
+    order = 10
+    caption = "Not understood"
+    on_removal = True
+    on_recovery = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         return pod.problem

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,9 +9,9 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class VolumesGuard(Guard):
     """Pods whose volumes cannot follow them, or about whose volumes the input says nothing."""
 
-    name: ClassVar[str] = "Volumes"
-    order: ClassVar[int] = 290
-    caption: ClassVar[str] = "Volumes cannot follow"
+    name = "Volumes"
+    order = 290
+    caption = "Volumes cannot follow"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if pod.shape.inline_disks:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -11,10 +9,10 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class WithoutDisruptionBudgetGuard(Guard):
     """Pods that no disruption budget selects, where filters.withoutDisruptionBudget is false."""
 
-    name: ClassVar[str] = "WithoutDisruptionBudget"
-    order: ClassVar[int] = 260
-    caption: ClassVar[str] = "No disruption budget"
-    changed_by: ClassVar[str] = "`filters.withoutDisruptionBudget`"
+    name = "WithoutDisruptionBudget"
+    order = 260
+    caption = "No disruption budget"
+    changed_by = "`filters.withoutDisruptionBudget`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if context.policy.filters.without_disruption_budget or context.lifts_filters(pod):

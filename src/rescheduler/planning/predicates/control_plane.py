@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Node
 from rescheduler.planning.predicates.base import NodeRule
 
@@ -11,9 +9,9 @@ from rescheduler.planning.predicates.base import NodeRule
 class ControlPlane(NodeRule):
     """The node does not run the control plane."""
 
-    name: ClassVar[str] = "ControlPlane"
-    order: ClassVar[int] = 10
-    caption: ClassVar[str] = "Control plane"
+    name = "ControlPlane"
+    order = 10
+    caption = "Control plane"
 
     @staticmethod
     def refusal(node: Node) -> str:

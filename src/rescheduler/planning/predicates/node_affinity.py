@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
@@ -11,10 +9,10 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 class RequiredNodeAffinity(Predicate):
     """The node has the labels that the pod's node selector and required node affinity ask for."""
 
-    name: ClassVar[str] = "NodeAffinity"
-    order: ClassVar[int] = 80
-    caption: ClassVar[str] = "Labels do not fit"
-    node_only: ClassVar[bool] = True
+    name = "NodeAffinity"
+    order = 80
+    caption = "Labels do not fit"
+    node_only = True
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

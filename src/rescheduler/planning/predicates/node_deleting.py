@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Node
 from rescheduler.planning.predicates.base import NodeRule
 
@@ -11,9 +9,9 @@ from rescheduler.planning.predicates.base import NodeRule
 class NodeDeleting(NodeRule):
     """The node is not being deleted."""
 
-    name: ClassVar[str] = "NodeDeleting"
-    order: ClassVar[int] = 50
-    caption: ClassVar[str] = "Being deleted"
+    name = "NodeDeleting"
+    order = 50
+    caption = "Being deleted"
 
     @staticmethod
     def refusal(node: Node) -> str:

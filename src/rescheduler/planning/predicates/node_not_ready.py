@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Node
 from rescheduler.planning.predicates.base import NodeRule
 
@@ -11,9 +9,9 @@ from rescheduler.planning.predicates.base import NodeRule
 class NodeNotReady(NodeRule):
     """The node is Ready."""
 
-    name: ClassVar[str] = "NodeNotReady"
-    order: ClassVar[int] = 20
-    caption: ClassVar[str] = "Not Ready"
+    name = "NodeNotReady"
+    order = 20
+    caption = "Not Ready"
 
     @staticmethod
     def refusal(node: Node) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from rescheduler.model.shape import HostPort
@@ -14,9 +12,9 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 class NodePorts(Predicate):
     """The ports that the pod takes on its node are free there."""
 
-    name: ClassVar[str] = "NodePorts"
-    order: ClassVar[int] = 100
-    caption: ClassVar[str] = "Port is taken"
+    name = "NodePorts"
+    order = 100
+    caption = "Port is taken"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from rescheduler.planning.columns import PODS, Columns, Ints, Mask
@@ -13,9 +11,9 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 class NodeResourcesFit(Predicate):
     """The node has what the pod asks left over; nothing asked of a resource is nothing checked, as in the scheduler."""
 
-    name: ClassVar[str] = "NodeResourcesFit"
-    order: ClassVar[int] = 90
-    caption: ClassVar[str] = "No room"
+    name = "NodeResourcesFit"
+    order = 90
+    caption = "No room"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

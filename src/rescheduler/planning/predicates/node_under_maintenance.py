@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Node
 from rescheduler.planning.predicates.base import NodeRule
 
@@ -11,9 +9,9 @@ from rescheduler.planning.predicates.base import NodeRule
 class NodeUnderMaintenance(NodeRule):
     """The node is not labelled for maintenance."""
 
-    name: ClassVar[str] = "Maintenance"
-    order: ClassVar[int] = 40
-    caption: ClassVar[str] = "Under maintenance"
+    name = "Maintenance"
+    order = 40
+    caption = "Under maintenance"
 
     @staticmethod
     def refusal(node: Node) -> str:

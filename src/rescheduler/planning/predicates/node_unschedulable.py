@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.model.objects import Node
 from rescheduler.planning.predicates.base import NodeRule
 
@@ -11,9 +9,9 @@ from rescheduler.planning.predicates.base import NodeRule
 class NodeUnschedulable(NodeRule):
     """The node is not cordoned."""
 
-    name: ClassVar[str] = "NodeUnschedulable"
-    order: ClassVar[int] = 30
-    caption: ClassVar[str] = "Cordoned"
+    name = "NodeUnschedulable"
+    order = 30
+    caption = "Cordoned"
 
     @staticmethod
     def refusal(node: Node) -> str:

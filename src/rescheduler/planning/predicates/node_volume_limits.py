@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +18,9 @@ _Attached = tuple[str, str]
 class NodeVolumeLimits(Predicate):
     """The node's storage drivers can attach the pod's volumes besides those they hold."""
 
-    name: ClassVar[str] = "NodeVolumeLimits"
-    order: ClassVar[int] = 170
-    caption: ClassVar[str] = "No more volumes"
+    name = "NodeVolumeLimits"
+    order = 170
+    caption = "No more volumes"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

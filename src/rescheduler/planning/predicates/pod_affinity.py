@@ -7,7 +7,7 @@ required affinity depends on. It must not break the rules that others were place
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,9 @@ class Companions(NamedTuple):
 class RequiredPodAffinity(Predicate):
     """The pods that it must be near to are in the domain; or it is the first of its kind."""
 
-    name: ClassVar[str] = "PodAffinity"
-    order: ClassVar[int] = 120
-    caption: ClassVar[str] = "Not near the pods it needs"
+    name = "PodAffinity"
+    order = 120
+    caption = "Not near the pods it needs"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,9 +23,9 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 class RequiredPodAntiAffinity(Predicate):
     """No pod that it keeps away from is in the domain, and none there keeps away from it."""
 
-    name: ClassVar[str] = "PodAntiAffinity"
-    order: ClassVar[int] = 110
-    caption: ClassVar[str] = "Keeps away from a pod there"
+    name = "PodAntiAffinity"
+    order = 110
+    caption = "Keeps away from a pod there"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from rescheduler.planning.columns import Mask
@@ -14,9 +12,9 @@ from rescheduler.planning.predicates.support.spread import Constraint, Constrain
 class PodTopologySpread(Predicate):
     """The pod does not make its workload more uneven than its hard spread constraints allow."""
 
-    name: ClassVar[str] = "PodTopologySpread"
-    order: ClassVar[int] = 130
-    caption: ClassVar[str] = "Would be too uneven"
+    name = "PodTopologySpread"
+    order = 130
+    caption = "Would be too uneven"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.predicates.base import Predicate, PredicateContext
 from rescheduler.planning.predicates.support.node_masks import BLOCKING
@@ -12,10 +10,10 @@ from rescheduler.planning.predicates.support.node_masks import BLOCKING
 class TaintToleration(Predicate):
     """The pod tolerates the node's NoSchedule and NoExecute taints."""
 
-    name: ClassVar[str] = "TaintToleration"
-    order: ClassVar[int] = 70
-    caption: ClassVar[str] = "Taint not tolerated"
-    node_only: ClassVar[bool] = True
+    name = "TaintToleration"
+    order = 70
+    caption = "Taint not tolerated"
+    node_only = True
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

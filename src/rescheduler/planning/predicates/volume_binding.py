@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from rescheduler.model.objects import Claim
@@ -16,9 +14,9 @@ _MAKES_NONE = ("", "kubernetes.io/no-provisioner")
 class VolumeBinding(ClaimRule):
     """The pod's bound volumes reach the node, and the unbound ones can be made there."""
 
-    name: ClassVar[str] = "VolumeBinding"
-    order: ClassVar[int] = 140
-    caption: ClassVar[str] = "Volume does not reach it"
+    name = "VolumeBinding"
+    order = 140
+    caption = "Volume does not reach it"
 
     def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
         snapshot = self._columns.snapshot

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,9 +16,9 @@ ONE_POD = "ReadWriteOncePod"
 class VolumeRestrictions(Predicate):
     """A claim for one pod only is not in use by another."""
 
-    name: ClassVar[str] = "VolumeRestrictions"
-    order: ClassVar[int] = 160
-    caption: ClassVar[str] = "Volume is in use"
+    name = "VolumeRestrictions"
+    order = 160
+    caption = "Volume is in use"
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,9 +19,9 @@ _ZONE_LABELS = (
 class VolumeZone(ClaimRule):
     """The pod's bound volumes are in the node's zone and region, going by their labels."""
 
-    name: ClassVar[str] = "VolumeZone"
-    order: ClassVar[int] = 150
-    caption: ClassVar[str] = "Volume is in another zone"
+    name = "VolumeZone"
+    order = 150
+    caption = "Volume is in another zone"
 
     def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
         volume = self._columns.snapshot.volumes.get(claim.volume) if claim is not None and claim.volume else None
