@@ -1,1 +1,1 @@
-"""Pure and synchronous: from a snapshot and a policy to a plan; nothing here acts, waits or reads a clock."""
+"""Makes a plan from a snapshot and a policy. Pure and synchronous: nothing here acts, waits or reads a clock."""

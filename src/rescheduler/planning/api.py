@@ -1,9 +1,9 @@
-"""The extension point: what a strategy is, what it sees, what it says, and what it is answered.
+"""The extension point: the base class of strategies, their proposals, and the planner's results.
 
 A strategy is one file in `strategies/`: frozen `StrategySettings` (its reference), a class with a docstring (its
-documentation), and `propose`, a generator. It yields a Proposal; the planner answers each with a Decision, and has by
-then laid an accepted one into the view. So a strategy decides what is worth moving, and nothing else: whether a pod
-may be moved, where it fits, and how many moves are allowed is the planner's business.
+documentation), and `propose`, a generator. It yields a Proposal and receives a ProposalResult; the view then includes
+the moves of an accepted proposal. A strategy decides only what is worth moving. The planner decides whether a pod may
+be moved, where it fits, and how many moves are allowed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from rescheduler.planning.view import View
 
 @dataclass(frozen=True, slots=True)
 class PodMove:
-    """One pod that should move, and where it would be best.
+    """A pod that should move, and which targets are best.
 
-    `cost` [N] ranks targets, lower is better, infinite is never; without it the least used node is best. A target must
-    stay under the thresholds, and suit every strategy; with `force` one that doesn't will do when there is no other.
+    `cost` [N] ranks targets: lower is better, infinite means never. Without it the least used node is best. A target
+    must stay under the thresholds, and every strategy must accept the pod there; `force` allows other targets if there
+    are none of these.
     """
 
     pod: int
@@ -35,13 +36,13 @@ class PodMove:
     cost: Floats | None = None
     force: bool = False
     removal: bool = False
-    """The pod has ended: it is to be removed, and goes nowhere."""
+    """Remove the pod, which has ended, instead of moving it."""
     never: str = "no better for it"
-    """What nodes of infinite cost are, for people."""
+    """Describes the nodes of infinite cost in the reason of a refusal."""
 
 
 class Arrival(NamedTuple):
-    """A pending pod that must fit on a node once a proposal's moves are made."""
+    """A pending pod that must fit on a node after a proposal's moves."""
 
     pod: int
     node: int
@@ -49,28 +50,28 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Moves that stand or fall together, and whom they make room for."""
+    """Moves that are accepted or refused together, and the pending pods that they make room for."""
 
     pod_moves: tuple[PodMove, ...]
     arrivals: tuple[Arrival, ...] = ()
     otherwise: str = ""
-    """What it means if this is refused, told before the reason; empty when the reason says it all."""
+    """What a refusal means; it precedes the reason. Empty if the reason is enough."""
 
     @classmethod
     def one(cls, pod: int, why: str, cost: Floats | None = None, *, force: bool = False) -> Proposal:
-        """The common case: a single pod."""
+        """Propose a single pod, the common case."""
         return cls((PodMove(pod, why, cost, force),))
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalResult:
-    """The planner's answer: moves when the proposal was taken, else what refused it."""
+    """The moves of an accepted proposal, or what refused it."""
 
     moves: tuple[Move, ...] = ()
     rejection: Rejection | None = None
     exhausted: bool = False
-    """No move whatever will be taken any more: the plan's limit is reached. Propose on until something is refused for
-    it, so that people see that there was more to do."""
+    """The plan's limit is reached: no more moves will be accepted. Go on until a proposal is refused for it, so that
+    the plan shows that there was more to do."""
 
     @property
     def accepted(self) -> bool:
@@ -91,7 +92,7 @@ class Strategy(ABC, Generic[Own_co]):
 
     name: ClassVar[str]
     order: ClassVar[int]
-    """Strategies run in this order: what must be done before what would be nice."""
+    """Strategies run in this order: what must be done comes before what would be nice."""
 
     settings_type: ClassVar[type[StrategySettings]] = StrategySettings
     mandatory: ClassVar[bool] = False
@@ -100,7 +101,7 @@ class Strategy(ABC, Generic[Own_co]):
     can_undo: ClassVar[bool] = True
     """Whether a move of it that takes a pod back means that the earlier move was wrong."""
     for_gain: ClassVar[bool] = False
-    """Whether its moves are made to make a node less busy, so that they are judged afterwards by whether it is."""
+    """Whether its moves are meant to make a node less busy; whether they did is checked afterwards."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -110,44 +111,43 @@ class Strategy(ABC, Generic[Own_co]):
     def __init__(self, settings: Own_co, pool: str | None = None) -> None:
         self.settings = settings
         self.pool = pool
-        """The node pool that it is responsible for; empty for nodes of no pool, None for all nodes."""
+        """Its node pool; empty for nodes outside of all pools, None for all nodes."""
 
     @abstractmethod
     def propose(self, view: View) -> Proposals:
-        """Yield what should move; stop when nothing is left to put right."""
+        """Yield what should move; stop when nothing is left to do."""
 
     def idle_reason(self, now: float | None) -> str:
-        """Why it moves nothing, whatever the cluster is like; empty if it may. `now` is None where nobody knows it."""
+        """Explain why it cannot move anything in any cluster; empty if it can. `now` is None if the time is unknown."""
         return ""
 
     def wait_reason(self, view: View) -> str:
-        """Why it moves nothing as the plan finds the cluster, though there is something to do; empty if it may."""
+        """Explain why it moves nothing in this cluster although there is something to do; empty if it can."""
         return ""
 
     def accepts(self, view: View, pod: int) -> Mask | None:
-        """[N]: where this strategy would leave the pod alone; None for anywhere.
+        """[N]: nodes on which this strategy would leave the pod alone; None means all of them.
 
-        No other strategy moves a pod to where this one would want it away again. It is asked of every pod that may
-        move, so it must be quick.
+        Other strategies move the pod only to these. It is called for every pod that may move, so it must be quick.
         """
         return None
 
 
 def propose_each(view: View, pod_moves: Iterable[PodMove]) -> Proposals:
-    """Propose these one by one, until the plan is full.
+    """Propose moves one by one, until the plan is full.
 
-    Where two pods of one look find no target from two nodes, no node takes their like: the others are not asked for.
+    If two alike pods on two nodes have no target, then no node takes such a pod: the others are skipped.
     """
     refused: defaultdict[tuple[int, int, str], set[int]] = defaultdict(set)
     for pod_move in pod_moves:
         pod, node = view.pods[pod_move.pod], int(view.at[pod_move.pod])
-        look = (id(pod.shape), id(pod.labels), pod.namespace)
-        if len(refused[look]) > 1:
+        kind = (id(pod.shape), id(pod.labels), pod.namespace)
+        if len(refused[kind]) > 1:
             continue
-        decision = yield Proposal((pod_move,))
-        if decision.accepted:
-            refused.clear()  # it has left room behind
-        elif decision.exhausted:
+        result = yield Proposal((pod_move,))
+        if result.accepted:
+            refused.clear()  # it left room behind
+        elif result.exhausted:
             return
-        elif decision.refused_by(PlanGuard.NO_TARGET):
-            refused[look].add(node)
+        elif result.refused_by(PlanGuard.NO_TARGET):
+            refused[kind].add(node)

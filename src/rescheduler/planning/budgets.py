@@ -1,4 +1,4 @@
-"""How much one plan may do: moves in all, into and out of a node, in a namespace, of a workload."""
+"""What one plan may spend: the configured limits, each namespace's hour, and the headroom of disruption budgets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _objection(guard: PlanGuard, why: str) -> Objection:
 
 
 class Budgets:
-    """What is left of the limits; spent move by move."""
+    """What is left of the configured limits; moves spend it one by one."""
 
     def __init__(self, policy: Policy, node_count: int) -> None:
         self._limits = limits = policy.limits
@@ -44,20 +44,20 @@ class Budgets:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no more move whatever is allowed."""
+        """Whether no more moves are allowed."""
         return self._most is not None and self._moves >= self._most
 
     @property
     def moves_left(self) -> int | None:
-        """How many more moves are allowed; None without a limit."""
+        """How many more moves are allowed; None means no limit."""
         return None if self._most is None else max(self._most - self._moves, 0)
 
     def targets(self) -> Mask | None:
-        """[N]: nodes that may still receive pods; None when all may."""
+        """[N]: nodes that may still receive pods; None means all of them."""
         return None if self._limits.per_node_in is None else self._open
 
     def objection(self, source: int, workload: WorkloadKey) -> tuple[str, str] | None:
-        """Which limit is reached for a move of this workload from this node, as a guard and a reason."""
+        """Find the limit that forbids a move of this workload from this node."""
         limits = self._limits
         if self.exhausted:
             return _objection(
@@ -79,13 +79,13 @@ class Budgets:
         return None
 
     def spend(self, source: int, target: int, workload: WorkloadKey, sign: int = 1) -> None:
-        """Take a move into account, or with sign -1 out of it."""
+        """Count a move, or with sign -1 uncount it."""
         self._moves += sign
         self._out[source] += sign
         self._into[target] += sign
         self._namespaces[workload[1]] += sign
         self._workloads[workload] += sign
-        if self._limits.per_node_in is not None and target >= 0:  # what is removed goes nowhere
+        if self._limits.per_node_in is not None and target >= 0:  # a removed pod has no target
             self._open[target] = self._into[target] < self._limits.per_node_in
 
 
@@ -95,17 +95,17 @@ COUNTS = HOUR + 1.0  # start times are written in whole seconds
 
 
 def counts_for_hour(migration: PodMigration) -> bool:
-    """Whether it waits for its hour, and counts: also what had to be approved of before there were such hours."""
+    """Whether the hourly limits hold for it; also where it was approved by a version without such limits."""
     return migration.order.windowed or (migration.order.needs_approval and is_by_choice(migration))
 
 
 def is_ordered(migration: PodMigration) -> bool:
-    """Whether it has yet to begin for the first time."""
+    """Whether it has not started yet."""
     return not migration.progress.over and not migration.progress.attempts
 
 
 def count_by_namespace(migrations: Iterable[PodMigration], now: float | None) -> Counter[str]:
-    """How many moves of each namespace count for the hour."""
+    """Count the moves of each namespace within the hour."""
     found: Counter[str] = Counter()
     for each in migrations:
         started = each.progress.started
@@ -116,7 +116,7 @@ def count_by_namespace(migrations: Iterable[PodMigration], now: float | None) ->
 
 
 class HourlyLimit:
-    """What is left of each namespace's hour; spent by each move that nobody has asked for."""
+    """What is left of each namespace's moves per hour; mandatory moves spend nothing of it."""
 
     def __init__(self, snapshot: ClusterSnapshot, most: int | None) -> None:
         self._before = snapshot.hourly
@@ -124,7 +124,7 @@ class HourlyLimit:
         self._planned: Counter[str] = Counter()
 
     def objection(self, pod: Pod) -> tuple[str, str] | None:
-        """Why no more pods of its namespace may go within the hour, as a guard and a reason."""
+        """Explain why no more pods of its namespace may move within the hour."""
         if self._most is None:
             return None
         before, planned = self._before.get(pod.namespace, 0), self._planned[pod.namespace]
@@ -135,12 +135,12 @@ class HourlyLimit:
         return _objection(PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE, why)
 
     def spend(self, pod: Pod, sign: int = 1) -> None:
-        """Take a move into account, or with sign -1 out of it."""
+        """Count a move, or with sign -1 uncount it."""
         self._planned[pod.namespace] += sign
 
 
 class DisruptionHeadroom:
-    """The headroom that is left; spent move by move."""
+    """What is left of the headroom of disruption budgets; moves spend it one by one."""
 
     def __init__(self, snapshot: ClusterSnapshot, workloads: Workloads) -> None:
         self._snapshot = snapshot
@@ -153,7 +153,7 @@ class DisruptionHeadroom:
         self._selecting: dict[tuple[str, int], list[int]] = {}
 
     def objection(self, pod: Pod, method: Method) -> tuple[str, str] | None:
-        """Which guard says that this pod cannot be moved this way any more, and why."""
+        """Find the disruption budget, or the limit per workload, that forbids moving a pod by this method."""
         if method is Method.HANDOFF:
             return None
         budgets = self._of(pod)
@@ -172,7 +172,7 @@ class DisruptionHeadroom:
         return None
 
     def _too_many(self, pod: Pod) -> tuple[str, str] | None:
-        """One workload's replicas don't all go at once: at most half of them, but always one."""
+        """Limit evictions to half of a workload's replicas in one plan, but allow at least one."""
         key = self._workloads.key(pod)
         replicas = self._workloads.replicas(pod)
         if self._evicted[key] < max(1, replicas // 2):
@@ -183,7 +183,7 @@ class DisruptionHeadroom:
         )
 
     def spend(self, pod: Pod, method: Method, sign: int = 1) -> None:
-        """Take a move into account, or with sign -1 out of it."""
+        """Count a move, or with sign -1 uncount it."""
         if method is Method.HANDOFF:
             return
         for index in self._of(pod):
@@ -200,7 +200,7 @@ class DisruptionHeadroom:
 
     def _left_at_first(self, index: int) -> int:
         budget = self._snapshot.budgets[index]
-        return budget.allowed if budget.allowed is not None else self._reckon(budget)
+        return budget.allowed if budget.allowed is not None else self._expected_headroom(budget)
 
     @staticmethod
     def _spends(budget: DisruptionBudget, pod: Pod, method: Method) -> bool:
@@ -215,8 +215,8 @@ class DisruptionHeadroom:
             self._selecting[key] = [i for i in near if _selects(self._snapshot.budgets[i], pod.labels)]
         return self._selecting[key]
 
-    def _reckon(self, budget: DisruptionBudget) -> int:
-        """What the controller would allow, for a budget that has no status: healthy pods less those that must be."""
+    def _expected_headroom(self, budget: DisruptionBudget) -> int:
+        """Compute what the controller would allow for a budget without a status: healthy pods minus required ones."""
         pods = [
             pod
             for pod in self._snapshot.pods
@@ -238,7 +238,7 @@ def _selects(budget: DisruptionBudget, labels: Labels) -> bool:
 
 
 def _scaled(number: int | str, total: int, *, nonsense: int) -> int:
-    """A number, or a percentage of the total rounded up; a text that is neither counts as what protects everything."""
+    """Convert a number or a percentage of the total, rounded up; any other text protects everything."""
     if isinstance(number, int):
         return number
     digits = number.removesuffix("%")

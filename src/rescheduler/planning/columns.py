@@ -1,7 +1,7 @@
-"""A snapshot as numpy columns: one array position a node, one a pod, so that a question is asked of all at once.
+"""A snapshot as numpy arrays: nodes and pods are positions, and a question is answered for all of them at once.
 
-Built once a plan from the rows and never changed; `planning.whatif` lays what would be on top of it. Amounts are
-capped far below 64 bits, so that no sum over a node can overflow however absurd the input.
+Built once per plan and never changed; `planning.whatif` adds planned moves on top. Amounts are capped far below 64
+bits, so that sums cannot overflow, whatever the input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rescheduler.model import labels as marks
+from rescheduler.model import labels as label_keys
 from rescheduler.model.objects import Pod
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import Requests, Shape
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 PODS = "pods"
 CAP = 2**52
-"""The most that is reckoned with of anything."""
+"""The upper bound of every amount."""
 
 
 class Columns:
@@ -51,11 +51,11 @@ class Columns:
         self.resource_index = {name: index for index, name in enumerate(self.resources)}
         self.allocatable = self._matrix([node.allocatable for node in self.nodes]).T.copy()
         self.shape_requests = self._matrix([shape.requests for shape in self.shapes])
-        # Each pod takes one place of its node's pod count, whatever else it asks.
+        # Each pod takes one place of its node's pod count, whatever else it requests.
         self.shape_requests[:, self.resource_index[PODS]] = 1
 
     def _index_pods(self) -> None:
-        """Where each pod is, and which shape and group it has. Column by column, because a loop over pods is slow."""
+        """Find each pod's node, shape and group. Column by column, because a loop over pods is slow."""
         pods = self.pods
         index, placeless = self.node_index, -1
         places = [pod.node or pod.nominated for pod in pods]
@@ -66,17 +66,17 @@ class Columns:
         self.pod_at = at
         shapes = [pod.shape for pod in pods]
         labels = [pod.labels for pod in pods]
-        for i in (i for i, found in enumerate(labels) if marks.MIGRATION_ID in found):
+        for i in (i for i, found in enumerate(labels) if label_keys.MIGRATION_ID in found):
             shapes[i] = self._unpinned(pods[i])
-        self.pod_shape, first_of_shape = _numbered(_identities(shapes))
+        self.pod_shape, first_of_shape = _number(_identities(shapes))
         self.shapes = [shapes[i] for i in first_of_shape]
-        by_labels, _ = _numbered(_identities(labels))
-        by_namespace, _ = _numbered(_identities([pod.namespace for pod in pods]))
-        self.pod_group, first_of_group = _numbered(by_labels.astype(np.int64) * len(pods) + by_namespace)
+        by_labels, _ = _number(_identities(labels))
+        by_namespace, _ = _number(_identities([pod.namespace for pod in pods]))
+        self.pod_group, first_of_group = _number(by_labels.astype(np.int64) * len(pods) + by_namespace)
         self.groups = [(pods[i].namespace, pods[i].labels) for i in first_of_group]
 
     def _unpinned(self, pod: Pod) -> Shape:
-        """The shape of a replacement: where we placed the pod, its workload's template counts, not our pin."""
+        """Return the shape of a replacement without the node that we pinned it to: its workload's template counts."""
         owner = pod.owner
         template = owner and self.snapshot.workloads.get((owner.kind, pod.namespace, owner.name))
         shape = pod.shape
@@ -100,28 +100,28 @@ class Columns:
         return matrix
 
     def vector(self, amounts: Requests) -> Ints:
-        """What a pod with these requests takes of a node."""
+        """Convert requests to amounts by resource; a pod also takes one place of its node."""
         taken: Ints = self._matrix([tuple((n, a) for n, a in amounts if n in self.resource_index)])[0]
         taken[self.resource_index[PODS]] = 1
         return taken
 
     @cached_property
     def resized(self) -> dict[int, Ints]:
-        """Pods that hold something else than they ask, because they were resized in place."""
+        """Pods that hold other amounts than they request, because they were resized in place."""
         differ = [i for i, pod in enumerate(self.pods) if pod.held is not pod.shape.requests]
         return {i: self.vector(self.pods[i].held) for i in differ if self.pods[i].held != self.pods[i].shape.requests}
 
     def shape(self, pod: int) -> Shape:
-        """What the scheduler would look at in the pod, or in its replacement."""
+        """Return what the scheduler looks at in the pod, or in its replacement."""
         return self.shapes[int(self.pod_shape[pod])]
 
     def held(self, pod: int) -> Ints:
-        """What a pod holds where it is."""
+        """Return what a pod holds on its node."""
         resized = self.resized.get(pod)
         return resized if resized is not None else self.requests(pod)
 
     def requests(self, pod: int) -> Ints:
-        """What a pod asks of a new node."""
+        """Return what a pod requests of a new node."""
         row: Ints = self.shape_requests[self.pod_shape[pod]]
         return row
 
@@ -147,7 +147,7 @@ class Columns:
         return order, starts
 
     def pods_on(self, node: int) -> Indexes:
-        """The pods that count on a node in the snapshot, in the snapshot's order."""
+        """Return the pods that count on a node in the snapshot, in the snapshot's order."""
         order, starts = self._by_node
         found: Indexes = order[starts[node] : starts[node + 1]]
         return found
@@ -159,7 +159,7 @@ class Columns:
         return order, starts
 
     def pods_of_group(self, group: int) -> Indexes:
-        """The pods with this namespace and these labels."""
+        """Return the pods with this namespace and these labels."""
         order, starts = self._by_group
         found: Indexes = order[starts[group] : starts[group + 1]]
         return found
@@ -170,11 +170,11 @@ class Columns:
         return {(pod.namespace, pod.name): index for index, pod in enumerate(self.pods)}
 
     def pod(self, index: int) -> Pod:
-        """The row at a position."""
+        """Return the pod at a position."""
         return self.pods[index]
 
     def domains(self, key: str) -> Indexes:
-        """[N]: the number of each node's domain of a topology key; -1 where the node lacks the label."""
+        """[N]: the number of each node's domain of a topology key; -1 for nodes without the label."""
         return self._domain(key)[0]
 
     def domain_values(self, key: str) -> list[str]:
@@ -196,12 +196,12 @@ class Columns:
 
 
 def _identities(things: Sequence[object]) -> Ints:
-    """Readers intern what pods share, so identity tells sharing; equal things that aren't one only cost a number."""
+    """Number objects by identity: readers intern what pods share. Equal objects that are not shared cost one number."""
     return np.array([id(thing) for thing in things], np.int64)
 
 
-def _numbered(keys: Ints) -> tuple[Indexes, list[int]]:
-    """Numbers for distinct keys in the order of their first appearance, whatever the keys are; and where that is."""
+def _number(keys: Ints) -> tuple[Indexes, list[int]]:
+    """Number distinct keys in the order of their first appearance; also return where that is."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     fresh = np.ones(len(keys), np.bool_)

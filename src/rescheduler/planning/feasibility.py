@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=Predicate)
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """Whether a pod could be on a node; if not, which predicate refuses and why."""
+    """Whether a pod could be on a node; if not, the predicate that refuses, and its reason."""
 
     predicate: str = ""
     reason: str = ""
@@ -87,7 +87,7 @@ class Feasibility:
         return self._masks_of_shapes[shape]
 
     def verdicts(self, pod: int) -> list[NodeVerdict]:
-        """For each node the first predicate that refuses, with its reason."""
+        """For each node, find the first predicate that refuses, with its reason."""
         found: list[NodeVerdict] = [OK] * len(self._columns.nodes)
         for predicate in reversed(self.predicates):
             mask = predicate.mask(pod)
@@ -97,12 +97,12 @@ class Feasibility:
         return found
 
     def refused_by(self, pod: int, node: int) -> set[str]:
-        """The names of all predicates that refuse the pod on a node."""
+        """Name all predicates that refuse the pod on a node."""
         masks = ((predicate.name, predicate.mask(pod)) for predicate in self.predicates)
         return {name for name, mask in masks if mask is not None and not mask[node]}
 
     def count_refusals(self, pod: int, source: int) -> dict[str, int]:
-        """How many of the nodes other than `source` each predicate is the first to refuse."""
+        """Count, for each predicate, the nodes other than `source` that it is the first to refuse."""
         left = np.arange(len(self._columns.nodes)) != source
         found: dict[str, int] = {}
         for predicate in self.predicates:

@@ -1,8 +1,8 @@
-"""Which pods a selector means, and how many of them stand in each topology domain, kept up to date as pods move.
+"""Matches selectors with pods, and counts the matching pods in each topology domain while pods move.
 
-Affinity, anti-affinity and spread are all questions about such counts. Selectors are matched against groups (pods
-with one namespace and one set of labels), found through an index on labels, and only when somebody asks: a cluster
-has thousands of selectors, and a plan touches few of them.
+Affinity, anti-affinity and spread all depend on such counts. Selectors are matched with groups (pods with one namespace
+and one set of labels), found through an index on labels, and only when needed: a cluster has thousands of selectors,
+and a plan touches few of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class Subjects(NamedTuple):
-    """Which pods are meant: by labels, in these namespaces or in those that a selector picks."""
+    """The pods that a rule selects: by labels, in these namespaces or in those that a selector picks."""
 
     selector: Selector
     namespaces: frozenset[str]
@@ -31,7 +31,7 @@ class Subjects(NamedTuple):
 
 
 def subjects_of(term: PodTerm, holder_namespace: str) -> Subjects | None:
-    """The pods that a term means when a pod in this namespace carries it; None means no pod at all."""
+    """Resolve the pods that a term of a pod in this namespace selects; None means no pod at all."""
     if term.selector is None:
         return None
     if not term.namespaces and term.namespace_selector is None:
@@ -40,7 +40,7 @@ def subjects_of(term: PodTerm, holder_namespace: str) -> Subjects | None:
 
 
 class DomainCounts:
-    """How many pods stand in each domain of a topology key, among the eligible nodes."""
+    """Counts pods in each domain of a topology key, on eligible nodes."""
 
     __slots__ = ("counts", "domain", "eligible", "total")
 
@@ -61,19 +61,19 @@ class DomainCounts:
         self.total += len(at)
 
     def changed(self, node: int, delta: int) -> None:
-        """A counted pod came or went."""
+        """Count a pod that came to a node or left it."""
         if self.eligible is None or self.eligible[node]:
             self.counts[self.domain[node]] += delta
             self.total += delta
 
     def at_nodes(self) -> Indexes:
-        """[N]: the count of each node's domain; 0 where the node lacks the key."""
+        """[N]: the count of each node's domain; 0 for nodes without the key."""
         found: Indexes = self.counts[self.domain]
         return np.where(self.domain >= 0, found, 0)
 
 
 class Matching:
-    """Counts of pods that are meant by subjects, by domain; a listener of the what-if."""
+    """Counts the pods that subjects select, by domain; a listener of the what-if."""
 
     def __init__(self, whatif: WhatIf) -> None:
         self._whatif = whatif
@@ -81,7 +81,7 @@ class Matching:
         self._counts: dict[Hashable, DomainCounts] = {}
         self._by_group: dict[int, list[DomainCounts]] = {}
         self._of_staying: dict[int, list[DomainCounts]] = {}
-        """The same, of counts that leave out pods that are being deleted."""
+        """The same, for counts that leave out pods that are being deleted."""
         whatif.add_counter(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
@@ -94,11 +94,11 @@ class Matching:
                 counts.changed(node, delta)
 
     def follows(self, shape: int, group: int) -> bool:
-        """Whether anything counts pods of this group by now."""
+        """Whether any count includes pods of this group."""
         return group in self._by_group or group in self._of_staying
 
     def matches(self, subjects: Subjects, namespace: str, labels: Labels) -> bool:
-        """Whether a pod with this namespace and these labels is meant."""
+        """Whether subjects select a pod with this namespace and these labels."""
         if not subjects.selector.matches(labels):
             return False
         return namespace in subjects.namespaces or (
@@ -107,16 +107,16 @@ class Matching:
         )
 
     def namespace_labels(self, namespace: str) -> Labels:
-        """A namespace's labels; one that the input doesn't have is known by its name only."""
+        """Return a namespace's labels; a namespace that the input does not have has only its name."""
         return self._columns.snapshot.namespaces.get(namespace, {NAME_LABEL: namespace})
 
     def counts(self, subjects: Iterable[Subjects], key: str) -> DomainCounts:
-        """How many pods in each domain are meant by all of the subjects (terminating ones too, as for affinity)."""
+        """Count the pods in each domain that all of the subjects select, also terminating ones (as for affinity)."""
         wanted = frozenset(subjects)
         return self._counted((wanted, key), wanted, DomainCounts(self._columns, key))
 
     def spread_counts(self, subjects: Subjects, key: str, eligible: Mask) -> DomainCounts:
-        """The same for spread: only eligible nodes count, and pods that are being deleted don't."""
+        """Count them for spread: on eligible nodes only, and without pods that are being deleted."""
         identity = (subjects, key, eligible.tobytes())
         return self._counted(identity, frozenset({subjects}), DomainCounts(self._columns, key, eligible), leaving=False)
 
@@ -127,7 +127,7 @@ class Matching:
         if known is not None:
             return known
         self._counts[identity] = fresh
-        for group in self._groups_meant(wanted):
+        for group in self._matching_groups(wanted):
             pods = self._columns.pods_of_group(group)
             if not leaving:
                 pods = pods[~self._leaving[pods]]
@@ -136,8 +136,8 @@ class Matching:
         return fresh
 
     def staying_pods(self, subjects: Subjects) -> Indexes:
-        """The pods that are meant and are not being deleted: those that count for spread, if their node does."""
-        groups = self._groups_meant(frozenset({subjects}))
+        """Find the selected pods that are not being deleted: those that count for spread, if their node does."""
+        groups = self._matching_groups(frozenset({subjects}))
         pods = [self._columns.pods_of_group(group) for group in groups]
         found: Indexes = np.sort(np.concatenate(pods)) if pods else np.zeros(0, np.int32)
         return found[~self._leaving[found]]
@@ -146,7 +146,7 @@ class Matching:
     def _leaving(self) -> Mask:
         return np.array([pod.deleting for pod in self._columns.pods], np.bool_)
 
-    def _groups_meant(self, wanted: frozenset[Subjects]) -> list[int]:
+    def _matching_groups(self, wanted: frozenset[Subjects]) -> list[int]:
         candidates: Iterable[int] = range(len(self._columns.groups))
         for subjects in wanted:
             pair = _equal_pair(subjects.selector)
@@ -166,7 +166,7 @@ class Matching:
 
 
 def _equal_pair(selector: Selector) -> tuple[str, str] | None:
-    """A label and value that every pod meant must have, if the selector names one."""
+    """Find a label and value that every selected pod must have, if the selector names one."""
     for requirement in selector.requirements:
         if requirement.operator is Operator.IN and len(requirement.values) == 1:
             return requirement.key, requirement.values[0]
@@ -174,7 +174,7 @@ def _equal_pair(selector: Selector) -> tuple[str, str] | None:
 
 
 class RuleIndex(Generic[Rule]):
-    """Rules that pods of the cluster carry, found by the pods that they mean."""
+    """The rules of all pods in the cluster, found by the pods that they select."""
 
     def __init__(self, matching: Matching) -> None:
         self._matching = matching
@@ -182,7 +182,7 @@ class RuleIndex(Generic[Rule]):
         self._others: list[tuple[frozenset[Subjects], Rule]] = []
 
     def add(self, subjects: frozenset[Subjects], rule: Rule) -> None:
-        """Remember a rule that means the pods that all of these subjects mean."""
+        """Add a rule that selects the pods that all of these subjects select."""
         for one in subjects:
             pair = _equal_pair(one.selector)
             if pair is not None:
@@ -191,7 +191,7 @@ class RuleIndex(Generic[Rule]):
         self._others.append((subjects, rule))
 
     def rules_for(self, namespace: str, labels: Labels) -> list[Rule]:
-        """The rules that mean a pod with this namespace and these labels."""
+        """Find the rules that select a pod with this namespace and these labels."""
         near = (entry for pair in labels.items() for entry in self._by_label.get(pair, ()))
         found = [
             rule
@@ -206,7 +206,7 @@ Pair = tuple[int, int]
 
 
 class RuleOwners(NamedTuple):
-    """All pods of one shape and one group."""
+    """All pods of one shape and one group, which have the same rules."""
 
     pair: Pair
     shape: Shape
@@ -215,9 +215,9 @@ class RuleOwners(NamedTuple):
     pods: Indexes
 
 
-def rule_owners(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[RuleOwners]:
-    """The pods whose shape carries something, by shape and group, in the snapshot's order."""
-    wanted = np.array([carries(shape) for shape in columns.shapes], np.bool_)
+def rule_owners(columns: Columns, has_rule: Callable[[Shape], bool]) -> Iterator[RuleOwners]:
+    """Find the pods whose shape has a rule, by shape and group, in the snapshot's order."""
+    wanted = np.array([has_rule(shape) for shape in columns.shapes], np.bool_)
     if not wanted.any():
         return
     pods: Indexes = np.flatnonzero(wanted[columns.pod_shape]).astype(np.int32)
@@ -231,7 +231,7 @@ def rule_owners(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[
 
 
 class RuleOwnerCounts:
-    """Counts of carriers by domain; a listener of the what-if."""
+    """Counts rule owners by domain; a listener of the what-if."""
 
     def __init__(self, whatif: WhatIf) -> None:
         self._columns = whatif.columns
@@ -246,10 +246,10 @@ class RuleOwnerCounts:
             counts.changed(node, delta)
 
     def follows(self, shape: int, group: int) -> bool:
-        """Whether pods of this shape and this group are carriers."""
+        """Whether pods of this shape and this group are counted."""
         return (shape, group) in self._by_pair
 
-    def count(self, carrier: RuleOwners, counts: DomainCounts) -> None:
-        """Let these counts follow these pods too."""
-        counts.add(self._whatif.at[carrier.pods])
-        self._by_pair.setdefault(carrier.pair, []).append(counts)
+    def count(self, owners: RuleOwners, counts: DomainCounts) -> None:
+        """Make counts include these pods from now on."""
+        counts.add(self._whatif.at[owners.pods])
+        self._by_pair.setdefault(owners.pair, []).append(counts)

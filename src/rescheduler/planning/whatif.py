@@ -1,8 +1,8 @@
-"""What would be: a mutable layer over the columns in which pods are placed and removed without anything happening.
+"""A mutable layer over the columns, in which pods are placed and removed without anything happening to the cluster.
 
-The planner tries moves in it, predicates ask it, strategies see it through a view. Whatever keeps counts of its own
-(affinity, spread, ports, volumes) listens to its changes. Going back is doing the opposite change, so a trial costs
-only what it changed.
+The planner tries moves in it, predicates read it, strategies see it through a view. Whatever keeps counts of its own
+(affinity, spread, ports, volumes) listens to its changes. Undoing is the opposite change, so a trial costs only what it
+changed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _Kinds = dict[tuple[int, int], dict[int, int]]
 
 
 class PlacementListener(Protocol):
-    """Whoever keeps counts: told after each change."""
+    """Keeps counts; called after each change."""
 
     def changed(self, pod: int, node: int, delta: int) -> None:
-        """A pod came to a node (+1) or left it (-1)."""
+        """Handle a pod that came to a node (+1) or left it (-1)."""
 
 
 class PlacementCounter(PlacementListener, Protocol):
-    """Whoever counts, for company and evenness, where pods stand."""
+    """Counts where pods are, for affinity and spread."""
 
     def follows(self, shape: int, group: int) -> bool:
-        """Whether pods of this shape and this group are counted by now."""
+        """Whether pods of this shape and this group are counted."""
 
 
 class WhatIf:
@@ -44,21 +44,21 @@ class WhatIf:
         self._followers: list[PlacementCounter] = []
         self._came: dict[int, list[int]] = {}
         self.expected: dict[int, int] = {}
-        """Pending pods that were laid in, and the nodes that they are expected on: the scheduler may choose others."""
+        """Pending pods that a plan makes room for, and their expected nodes; the scheduler may choose others."""
         self._unsure: _Kinds = {}
         self._log: list[tuple[int, int, int]] | None = None
 
     def add_listener(self, listener: PlacementListener) -> None:
-        """Be told of changes from now on."""
+        """Call a listener after each change from now on."""
         self._listeners.append(listener)
 
     def add_counter(self, follower: PlacementCounter) -> None:
-        """The same for who counts where pods stand: he is also told when pods that may come are thought away."""
+        """Like `add_listener`, for counters that must also see expected pods being hidden."""
         self._listeners.append(follower)
         self._followers.append(follower)
 
     def expect(self, arrivals: Iterable[tuple[int, int]]) -> None:
-        """Pending pods that were placed are only expected where they are."""
+        """Mark pending pods that were placed as only expected there."""
         places = dict(arrivals)
         self.expected.update(places)
         self._by_kind(places.items(), self._unsure)
@@ -69,7 +69,7 @@ class WhatIf:
             found.setdefault(kind, {})[pod] = node
 
     def pods_on(self, node: int) -> list[int]:
-        """The pods that are on a node now."""
+        """List the pods that are on a node now."""
         here = self.columns.pods_on(node)
         stayed = here[self.at[here] == node]
         return [*map(int, stayed), *self._came.get(node, ())]
@@ -82,35 +82,35 @@ class WhatIf:
         self._by_kind(((i, int(columns.pod_at[i])) for i in nominated if columns.pod_at[i] >= 0), found)
         return found
 
-    def certain_mask(self, judge: Callable[[], Mask]) -> Mask:
-        """A judgement with nominated and expected pods and without them: they may come or not, so both must agree.
+    def certain_mask(self, compute: Callable[[], Mask]) -> Mask:
+        """Combine a mask computed with nominated and expected pods and one without them: they may come or not.
 
-        Rules that another pod's presence can only make stricter need one look. Company and evenness are not so.
+        Rules that another pod can only make stricter don't need this; affinity and spread do.
         """
-        mask = judge()
+        mask = compute()
         if self._nominated or self._unsure:
-            with self._thought_away(self._nominated), self._thought_away(self._unsure):
-                mask = mask & judge()
+            with self._hidden(self._nominated), self._hidden(self._unsure):
+                mask = mask & compute()
         return mask
 
     @contextmanager
     def without_expected(self) -> Iterator[None]:
-        """For company and evenness, the world in which pods that are only expected have not come."""
-        with self._thought_away(self._unsure):
+        """Hide expected pods from the counts for affinity and spread."""
+        with self._hidden(self._unsure):
             yield
 
     @contextmanager
-    def _thought_away(self, kinds: _Kinds) -> Iterator[None]:
-        """Counts of where pods stand are without these. What is used stays as it is: that would take much longer."""
-        self._told(kinds, -1)
+    def _hidden(self, kinds: _Kinds) -> Iterator[None]:
+        """Hide these pods from counters. What is used stays as it is: changing that would take much longer."""
+        self._notify_counters(kinds, -1)
         for pods in kinds.values():
-            self.at[list(pods)] = -1  # for counts that are begun now
+            self.at[list(pods)] = -1  # for counts that start now
         yield
         for pods in kinds.values():
             self.at[list(pods)] = list(pods.values())
-        self._told(kinds, +1)
+        self._notify_counters(kinds, +1)
 
-    def _told(self, kinds: _Kinds, delta: int) -> None:
+    def _notify_counters(self, kinds: _Kinds, delta: int) -> None:
         for kind, pods in kinds.items():
             for follower in self._followers:
                 if follower.follows(*kind):
@@ -118,16 +118,16 @@ class WhatIf:
                         follower.changed(pod, node, delta)
 
     def place(self, pod: int, node: int) -> None:
-        """Let a pod (or the copy that replaces it) be on a node as well; `at` follows the newest place."""
+        """Put a pod (or the copy that replaces it) on a node as well; `at` follows the newest place."""
         self._change(pod, node, +1)
 
     def remove(self, pod: int, node: int) -> None:
-        """Let a pod be gone from a node."""
+        """Take a pod off a node."""
         self._change(pod, node, -1)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Try changes: when the block ends they are undone, newest first. Trials do not nest."""
+        """Undo all changes of the block at its end, newest first. Trials do not nest."""
         if self._log is not None:
             raise RuntimeError("a trial is already under way")
         self._log = []
@@ -141,7 +141,7 @@ class WhatIf:
     def _change(self, pod: int, node: int, delta: int) -> None:
         columns = self.columns
         came_home = columns.pod_at[pod] == node
-        # A pod leaves its first node with what it holds there, and comes to any other with what it asks.
+        # A pod gives back what it holds on its first node, and takes what it requests on any other.
         amounts = columns.held(pod) if came_home else columns.requests(pod)
         if delta > 0:
             self.used[:, node] += amounts
@@ -155,7 +155,7 @@ class WhatIf:
             if not came_home:
                 self._came[node].remove(pod)
             if self.at[pod] == node:
-                # The copy is undone: the original is where it was, unless it is the one that goes.
+                # If the copy is undone, the original is where it was; if the original goes, nothing is left.
                 self.at[pod] = -1 if came_home else columns.pod_at[pod]
         for listener in self._listeners:
             listener.changed(pod, node, delta)
