@@ -1,4 +1,4 @@
-"""The cluster as it will be when the migrations under way have ended: what a new plan is made on.
+"""Makes one cycle's plan: on the cluster as it will be when the migrations under way have ended, and so that it lasts.
 
 Between two cycles moves are half done: an original still weighs on its node while its copy weighs on the target. A plan
 made on that would move the same load twice. So originals are put where they are going, and neither they nor pods whose
@@ -29,7 +29,7 @@ _Key = tuple[str, str]
 
 
 def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[PodMigration], rest: float) -> ClusterSnapshot:
-    """The snapshot with migrations under way carried out; failed ones are left in peace for `rest` seconds."""
+    """Return the snapshot with migrations under way carried out; pods of failed ones stay for `rest` seconds."""
     known = list(migrations)
     snapshot = with_move_histories(snapshot, known)
     spoken_for: dict[_Key, str] = {}
@@ -41,25 +41,27 @@ def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[PodMigra
                 continue  # a second order of the same pod waits for it
             going[key] = each
             spoken_for[key] = f"migration {each.name} is {each.progress.phase.value}"
-        elif each.progress.phase is Phase.FAILED and key not in going and _lately(each, snapshot.taken_at, rest):
+        elif each.progress.phase is Phase.FAILED and key not in going and _failed_lately(each, snapshot.taken_at, rest):
             spoken_for.setdefault(key, f"migration {each.name} failed: {each.progress.message}")
     if not spoken_for:
         return snapshot
     pods = snapshot.pods
     if going:
         nodes, copies = frozenset(node.name for node in snapshot.nodes), _replacements(going.values())
-        there = {key: pod for pod in pods if (key := (pod.namespace, pod.name)) in copies and _weighs(pod, nodes)}
+        there = {
+            key: pod for pod in pods if (key := (pod.namespace, pod.name)) in copies and _counts_already(pod, nodes)
+        }
         spare = _spare_placeholders(pods, going, there)
         pods = tuple(
             moved
             for pod in pods
-            if (pod.namespace, pod.name) not in spare and (moved := _moved(pod, going, there, nodes)) is not None
+            if (pod.namespace, pod.name) not in spare and (moved := _settle(pod, going, there, nodes)) is not None
         )
     return replace(snapshot, pods=pods, spoken_for=spoken_for)
 
 
-def _moved(pod: Pod, going: dict[_Key, PodMigration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
-    """The pod as it will be: on its target, going, or gone because its replacement is there already."""
+def _settle(pod: Pod, going: dict[_Key, PodMigration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
+    """Return the pod as it will be: on its target, being deleted, or None if its replacement is there already."""
     migration = going.get((pod.namespace, pod.name))
     if migration is None:
         return pod
@@ -78,7 +80,7 @@ def _moved(pod: Pod, going: dict[_Key, PodMigration], there: dict[_Key, Pod], no
 def _spare_placeholders(
     pods: Iterable[Pod], going: dict[_Key, PodMigration], there: dict[_Key, Pod]
 ) -> frozenset[_Key]:
-    """Pods that only hold room for another, which counts at the target itself."""
+    """Find placeholders of pods that count at their targets themselves."""
     held = [pod for pod in pods if labels.PLACEHOLDER in pod.labels]
     if not held:
         return frozenset()
@@ -90,7 +92,7 @@ def _spare_placeholders(
 
 
 def _stands(migration: PodMigration, original: Pod | None, there: dict[_Key, Pod]) -> bool:
-    """Whether the original is still there, or its replacement is already."""
+    """Whether the original is still there, or its replacement already is."""
     known = migration.progress.replacement
     if known is not None and (migration.namespace, known.name) in there:
         return True
@@ -98,21 +100,21 @@ def _stands(migration: PodMigration, original: Pod | None, there: dict[_Key, Pod
 
 
 def _replacements(migrations: Iterable[PodMigration]) -> frozenset[_Key]:
-    """Namespaces and names of the pods that take over."""
+    """Find namespace and name of the replacements."""
     found = ((each.namespace, each.progress.replacement) for each in migrations)
     return frozenset((namespace, copy.name) for namespace, copy in found if copy is not None)
 
 
-def _weighs(copy: Pod, nodes: frozenset[str]) -> bool:
-    """Whether a copy counts on a node already, and will stay: else the original still stands for it."""
+def _counts_already(copy: Pod, nodes: frozenset[str]) -> bool:
+    """Whether a copy counts on a node already, and will stay; otherwise the original still counts in its place."""
     return (copy.node or copy.nominated) in nodes and not copy.finished and not copy.deleting
 
 
-def _lately(migration: PodMigration, now: float | None, rest: float) -> bool:
+def _failed_lately(migration: PodMigration, now: float | None, rest: float) -> bool:
     finished, order = migration.progress.finished, migration.order
     waited = order.needs_approval or migration.progress.message.endswith(REPLANNED)
     if waited and not migration.progress.attempts and not migration.rejected_by:
-        return False  # it only waited, for people or for its turn: nothing speaks against the pod
+        return False  # it only waited, for approval or for its turn: the pod is not the reason
     return now is not None and finished is not None and now - finished < rest
 
 
@@ -123,30 +125,30 @@ _AHEAD = 4
 def plan_cycle(
     snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[StrategySettings]]
 ) -> tuple[Planner, Plan]:
-    """The cycle's plan, and the planner in whose what-if it is laid."""
+    """Make the cycle's plan; also return the planner whose what-if includes it."""
     planner = Planner(snapshot, policy)
     plan = planner.plan(strategies)
-    if not _has_second_thoughts(planner, plan, strategies):
+    if not _changes_later(planner, plan, strategies):
         return planner, plan
-    settled = Planner(snapshot, policy)
-    settled.rejections.update(planner.rejections)
-    settled.not_for_gain = planner.not_for_gain
-    if _replay(settled, planner):
-        return settled, settled.build_plan()
-    # No order of moves leads to where the rehearsal ended. The first plan stands: it is feasible, if not for ever.
+    replayed = Planner(snapshot, policy)
+    replayed.rejections.update(planner.rejections)
+    replayed.not_for_gain = planner.not_for_gain
+    if _replay(replayed, planner):
+        return replayed, replayed.build_plan()
+    # No order of moves leads to where the rehearsal ended. The first plan counts: it is feasible, if not for long.
     planner = Planner(snapshot, policy)
     return planner, planner.plan(strategies)
 
 
 def make_plan(snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[StrategySettings]]) -> Plan:
-    """The cycle's plan."""
+    """Make the cycle's plan."""
     return plan_cycle(snapshot, policy, strategies)[1]
 
 
-def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Strategy[StrategySettings]]) -> bool:
-    """Plan the next cycles in the same what-if; whether they changed anything.
+def _changes_later(planner: Planner, plan: Plan, strategies: Sequence[Strategy[StrategySettings]]) -> bool:
+    """Plan the next cycles in the same what-if; return whether they changed anything.
 
-    Moves that stand or fall together are not taken apart, and a plan that its limit cut short isn't over yet.
+    Moves that belong together are not taken apart, and a plan that reached its limit is not complete.
     """
     together = any(count > 1 for count in Counter(move.proposal for move in plan.moves).values())
     if not plan.moves or planner.exhausted or together:
@@ -154,7 +156,7 @@ def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Stra
     first = planner.whatif.at.copy()
     for _ in range(_AHEAD):
         before = planner.whatif.at.copy()
-        planner.view.moved.intersection_update(planner.removed)  # what is gone does not come back
+        planner.view.moved.intersection_update(planner.removed)  # removed pods do not come back
         planner.run_strategies(strategies)
         if (planner.whatif.at == before).all():
             break
@@ -162,7 +164,7 @@ def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Stra
 
 
 def _replay(planner: Planner, rehearsal: Planner) -> bool:
-    """Plan a move for each pod that ended elsewhere, in an order in which each is feasible; False if there is none."""
+    """Plan a move for each pod that ended elsewhere, in a feasible order; return False if there is none."""
     for strategy, pod_move in rehearsal.removed.values():
         planner.decide(strategy, Proposal((pod_move,)))
     ended = rehearsal.whatif.at

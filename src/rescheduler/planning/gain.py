@@ -1,14 +1,14 @@
-"""The gain of a move, in percentage points: predicted when it is planned, and realised when it is looked at afterwards.
+"""The gain of a move, in percentage points: predicted with the plan, and realised when it is assessed afterwards.
 
     gain = max(source with the pod, target without it) − max(source without it, target with it)
 
-where a node's use is that of its scarcest resource, in per cent of allocatable. So it is by how many points the
-busier of the two nodes is less busy than if the pod were still, or again, on the source. It is rounded, so that plans
-print alike on every machine.
+where a node's use is that of its scarcest resource, in per cent of allocatable. It is the number of points by which
+the busier of the two nodes is less busy than with the pod on the source. It is rounded, so that plans print alike on
+every machine.
 
-A move is predicted with the moves before it made, and those after it not. So it is looked at, too: what we have moved
-since is put back in the reckoning. Else the moves that together have levelled two nodes would all look as if each of
-them had been for nothing (of plans that came true to the letter, up to a sixth of the moves did).
+A prediction includes the moves before it and not those after it. The realised gain is computed in the same way: pods
+moved since are put back first. Otherwise moves that together have levelled two nodes would each seem useless (up to a
+sixth of the moves of plans that came true exactly).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rescheduler.planning.thresholds import counted_resources
 
 @dataclass(frozen=True, slots=True)
 class MoveSide:
-    """One of the two nodes: what others hold of it, what the pod takes of it, and what it has."""
+    """One of the two nodes: what other pods use, what the pod takes, and the capacity."""
 
     others: Amounts
     pod: Amounts
@@ -37,23 +37,23 @@ class MoveSide:
         return _use(self.others, self.capacity)
 
     @property
-    def laden(self) -> float:
+    def with_pod(self) -> float:
         """Its use with the pod."""
         return _use(_sum(self.others, self.pod), self.capacity)
 
 
 def gain_of(source: MoveSide, target: MoveSide) -> float:
-    """By how many points the busier of the two nodes is less busy with the pod on the target."""
-    there = max(source.without, target.laden)
-    back = max(source.laden, target.without)
+    """Compute by how many points the busier of the two nodes is less busy with the pod on the target."""
+    there = max(source.without, target.with_pod)
+    back = max(source.with_pod, target.without)
     return round(back - there, 2) + 0.0  # never minus zero
 
 
 class RealisedGains:
-    """What gains have come to in one snapshot."""
+    """Computes realised gains in one snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy, nodes: Iterable[str]) -> None:
-        """Weigh these nodes, and no others: a large cluster has many."""
+        """Sum up the use of these nodes only: a large cluster has many."""
         wanted, names = frozenset(nodes), counted_resources(policy)
         self._measure = PodMeasure.of(snapshot, policy.utilization, names)
         self._capacity = {
@@ -70,7 +70,7 @@ class RealisedGains:
             self._used[node] = self._measure.whole(node, amounts)
 
     def gain(self, pod: Pod, source: str, since: Iterable[tuple[Pod, str]] = ()) -> float | None:
-        """The gain of having the pod where it is rather than on the source; None if one of the two is gone.
+        """Compute the gain of having the pod where it is rather than on the source; None if a node is gone.
 
         `since` are the pods that were moved after it, and the nodes that they came from.
         """
@@ -88,7 +88,7 @@ class RealisedGains:
 
 
 def _use(used: Amounts, capacity: Amounts) -> float:
-    """Per cent of what there is more used of; a node without capacity is full as soon as anything is on it."""
+    """Per cent of the scarcest resource; a node without capacity is full as soon as anything is on it."""
     return max(amount * 100.0 / max(whole, 1) for amount, whole in zip(used, capacity, strict=True))
 
 

@@ -1,7 +1,7 @@
-"""What is left on nodes that are to become empty: which pods will go, which cannot and why, and which belong there.
+"""Finds out what is left on nodes that are to become empty: pods that will go, pods that cannot, and why.
 
-`maintenance status` and `maintenance start --wait` ask, on one snapshot. The plan that NodeMaintenance would make now
-tells what refuses a pod; of that, what only time or another move cures is told from what somebody must change.
+Used by `maintenance status` and `maintenance start --wait`, on one snapshot. The plan that the maintenance strategy
+would make now has the refusals; guards say which of these last until a person changes something.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _AT_HOME = ("DaemonSet", "Node")
 
 @dataclass(frozen=True, slots=True)
 class RemainingPod:
-    """A pod that is still on the node; `reason` says what refuses to move it now, if anything does."""
+    """A pod that is still on the node, and what refuses to move it now, if anything does."""
 
     namespace: str
     pod: str
     reason: str = ""
     lasting: bool = False
-    """Whether it will stay until somebody changes something."""
+    """Whether it will stay until a person changes something."""
 
     @property
     def full_name(self) -> str:
@@ -49,7 +49,7 @@ class DrainStatus:
 
     @property
     def stuck(self) -> tuple[RemainingPod, ...]:
-        """What will not go by itself."""
+        """The pods that will not go by themselves."""
         return tuple(pod for pod in self.remaining if pod.lasting)
 
 
@@ -61,12 +61,12 @@ def at_home(pod: Pod) -> bool:
 def drain_statuses(
     snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[StrategySettings], nodes: Iterable[str]
 ) -> list[DrainStatus]:
-    """What is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
+    """Describe what is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
     planner = Planner(snapshot, replace(policy, max_reschedule_pods=None, limits=Limits()))
     plan = planner.plan([emptying])
     on: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
-        if pod.deleting or not pod.finished:  # one that is ending may say that it has ended before it is gone
+        if pod.deleting or not pod.finished:  # a pod that is being deleted may have ended already
             on.setdefault(pod.node, []).append(pod)
     refused = _refusals(plan)
     return [

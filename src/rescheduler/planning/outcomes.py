@@ -1,8 +1,7 @@
-"""What is remembered of finished moves: which came back, which of a workload were bad in a row, how long it rests.
+"""Judges finished moves and remembers them: which came back, how many were bad in a row, how long a workload rests.
 
-Memories are made anew from the PodMigrations whenever a plan is made, so that a new leader, and a command, know the
-same. `planning.assessment` has judged each move; moves that have to be made (under maintenance, by hand) make nobody
-rest. Recovery makes no moves. `app`, the page and the janitor ask here, too.
+Histories are built from the PodMigrations for every plan, so that a new leader and commands have the same. Mandatory
+moves (maintenance, by hand) cause no rest. Recovery makes no moves.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from rescheduler.planning.gain import RealisedGains
 Workloads = Mapping[WorkloadKey, Workload]
 
 _LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
-_HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
+_HOW_LATE = 60.0  # seconds by which the assessment of a move may be late
 
 
 def find_undone(
     migrations: Iterable[PodMigration], policy: Policy, workloads: Workloads | None = None
 ) -> set[ObjectKey]:
-    """The completed migrations that a later one of the same workload has undone: a pod went the same way back.
+    """Find the completed migrations that a later one of the same workload has undone: a pod went the same way back.
 
-    A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, nor does a pod's
-    age; and what comes back only after longestRest is another story.
+    A later move undoes at most one earlier move, the newest. Some strategies undo nothing (`Strategy.can_undo`), and
+    neither does a move that comes after longestRest.
     """
     found: set[ObjectKey] = set()
     for moves in _by_workload(migrations, workloads).values():
@@ -53,12 +52,12 @@ def find_undone(
 def move_histories(
     migrations: Iterable[PodMigration], workloads: Workloads | None = None
 ) -> dict[WorkloadKey, MoveHistory]:
-    """What is remembered of each workload's moves; with `workloads` only of those that are still there."""
-    return {key: _memory(moves) for key, moves in _by_workload(migrations, workloads).items()}
+    """Build each workload's history of moves; with `workloads`, only of those that still exist."""
+    return {key: _build_history(moves) for key, moves in _by_workload(migrations, workloads).items()}
 
 
 def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[PodMigration]) -> ClusterSnapshot:
-    """The snapshot with what is remembered of its workloads' moves, and what counts for the hour."""
+    """Return the snapshot with the histories of its workloads, and the moves that count for the hour."""
     known = list(migrations)
     found, hourly = move_histories(known, snapshot.workloads), count_by_namespace(known, snapshot.taken_at)
     return replace(snapshot, memories=found, hourly=hourly) if found or hourly else snapshot
@@ -67,40 +66,40 @@ def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[PodMigra
 def find_backoffs(
     migrations: Iterable[PodMigration], policy: Policy, workloads: Workloads | None = None
 ) -> dict[WorkloadKey, MoveBackoff]:
-    """The rests of all workloads whose last moves were bad, also those that are over: `until` tells."""
+    """Find the rests of all workloads whose last moves were bad, also those that are over (see `until`)."""
     found = ((key, memory.rest(policy)) for key, memory in move_histories(migrations, workloads).items())
     return {key: rest for key, rest in found if rest is not None}
 
 
 def find_needed(migrations: Iterable[PodMigration], policy: Policy, assess_after: float, now: float) -> set[ObjectKey]:
-    """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
+    """Find the finished migrations that must be kept: not assessed yet, or a rest depends on them.
 
-    Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest. Those
-    that paid for twice the cool-down: before it is over, nothing could bring them back. All of them for the cool-down.
+    Bad ones: as many of a workload as make the longest rest, and no longer than twice that rest. Those that paid: for
+    twice the cool-down, since nothing can undo them before it is over. All of them: for the cool-down.
     """
     known = list(migrations)
-    found = {_key(each) for each in known if _is_unseen(each) and _age(each, now) < assess_after + _HOW_LATE}
+    found = {_key(each) for each in known if _is_unassessed(each) and _age(each, now) < assess_after + _HOW_LATE}
     found |= {_key(each) for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
     found |= {_key(each) for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
     for key, memory in move_histories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.forgotten:
-            found.update((key[1], move.migration) for move in _kept(memory, longest_streak(policy)))
+            found.update((key[1], move.migration) for move in _find_relevant(memory, longest_streak(policy)))
     return found
 
 
 def is_due(migration: PodMigration, assess_after: float, now: float) -> bool:
-    """Whether it is time to look at what a migration came to."""
-    return _is_unseen(migration) and _age(migration, now) >= assess_after
+    """Whether it is time to assess a migration."""
+    return _is_unassessed(migration) and _age(migration, now) >= assess_after
 
 
-def _is_unseen(migration: PodMigration) -> bool:
+def _is_unassessed(migration: PodMigration) -> bool:
     is_open = migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
     return is_open and not _is_removal(migration)
 
 
 def _is_removal(migration: PodMigration) -> bool:
-    """Whether it moved nothing, so that there is nothing to judge and nobody rests for it."""
+    """Whether it moved nothing, so that there is nothing to assess and no reason to rest."""
     return migration.progress.method is Method.REMOVE
 
 
@@ -110,7 +109,7 @@ def _has_moved(migration: PodMigration) -> bool:
 
 
 def _has_paid(migration: PodMigration) -> bool:
-    """Whether a move that was made by choice has paid so far."""
+    """Whether a move by choice has paid so far."""
     outcome = migration.progress.outcome
     return outcome is not None and outcome.verdict is OutcomeVerdict.PAID and is_by_choice(migration)
 
@@ -124,7 +123,7 @@ def _key(migration: PodMigration) -> ObjectKey:
 
 
 def _undoes(later: PodMigration, earlier: PodMigration, longest: float) -> bool:
-    """Whether it began after the other had ended, and soon enough to have to do with it."""
+    """Whether it began after the other had ended, and soon enough to be related."""
     one, other = earlier.progress, later.progress
     began, ended = other.started or other.finished or 0.0, one.finished or 0.0
     return 0 <= began - ended <= longest
@@ -133,7 +132,7 @@ def _undoes(later: PodMigration, earlier: PodMigration, longest: float) -> bool:
 def _by_workload(
     migrations: Iterable[PodMigration], workloads: Workloads | None
 ) -> dict[WorkloadKey, list[PodMigration]]:
-    """The completed migrations of each workload, the oldest first."""
+    """Group the completed migrations by workload, the oldest first."""
     over = (each for each in migrations if each.progress.phase is Phase.COMPLETED and not _is_removal(each))
     done = [each for each in over if each.progress.finished is not None]
     done.sort(key=lambda each: (each.progress.finished or 0.0, each.namespace, each.name), reverse=True)
@@ -149,7 +148,7 @@ def _by_workload(
 def _workload_of(
     migration: PodMigration, workloads: Workloads | None, heirs: dict[tuple[str, str], str]
 ) -> WorkloadKey | None:
-    """Which workload was moved; None if it is gone. `heirs` has what pods that nobody manages are called now."""
+    """Find the workload that was moved; None if it is gone. `heirs` has the present names of bare pods."""
     progress, namespace = migration.progress, migration.namespace
     reference = progress.workload or progress.controller
     if reference is None:
@@ -164,17 +163,17 @@ def _workload_of(
     if known is None:
         return None if reference.kind in _LISTED else key
     if reference.uid and known.uid and reference.uid != known.uid:
-        return None  # another one of that name
+        return None  # another workload of that name
     above = (known.owner.kind, namespace, known.owner.name) if known.owner is not None else key
     return above if above in workloads else key
 
 
-def _memory(migrations: Sequence[PodMigration]) -> MoveHistory:
-    moves = tuple(_past(each) for each in reversed(migrations))
-    return MoveHistory(moves, tuple(_streak(moves)))
+def _build_history(migrations: Sequence[PodMigration]) -> MoveHistory:
+    moves = tuple(_past_move(each) for each in reversed(migrations))
+    return MoveHistory(moves, tuple(_find_streak(moves)))
 
 
-def _past(migration: PodMigration) -> PastMove:
+def _past_move(migration: PodMigration) -> PastMove:
     order, progress = migration.order, migration.progress
     outcome = progress.outcome
     return PastMove(
@@ -191,26 +190,26 @@ def _past(migration: PodMigration) -> PastMove:
     )
 
 
-def _streak(moves: Sequence[PastMove]) -> Iterator[PastMove]:
-    """The bad ones since the last that paid. One that only brought back what should not have gone forgives nothing."""
+def _find_streak(moves: Sequence[PastMove]) -> Iterator[PastMove]:
+    """Find the bad moves since the last that paid. A move that only undid a bad one does not end the streak."""
     counted = [move for move in moves if move.counts]
     for number, move in enumerate(counted):
         if is_bad(move.verdict):
             yield move
-        elif move.verdict is OutcomeVerdict.PAID and _undone(move, counted[number + 1 :]) is None:
+        elif move.verdict is OutcomeVerdict.PAID and _undone_by(move, counted[number + 1 :]) is None:
             return
 
 
-def _undone(move: PastMove, older: Iterable[PastMove]) -> PastMove | None:
-    """The move that this one has taken back, if there is one."""
+def _undone_by(move: PastMove, older: Iterable[PastMove]) -> PastMove | None:
+    """Find the move that this one has undone."""
     back = (move.target, move.source)
     return next(
         (one for one in older if one.verdict is OutcomeVerdict.CAME_BACK and (one.source, one.target) == back), None
     )
 
 
-def _kept(memory: MoveHistory, most: int) -> Iterator[PastMove]:
-    """What a rest is reckoned from: the last move, so many bad ones, and those that others have only taken back."""
+def _find_relevant(memory: MoveHistory, most: int) -> Iterator[PastMove]:
+    """Find the moves that a rest depends on: the last, so many bad ones, and those that others have undone."""
     counted = [move for move in memory.moves if move.counts]
     yield from counted[:1]
     wanted = frozenset(memory.streak[:most])
@@ -220,22 +219,20 @@ def _kept(memory: MoveHistory, most: int) -> Iterator[PastMove]:
         if move in wanted:
             wanted -= {move}
             yield move
-        elif move.verdict is OutcomeVerdict.PAID and (undone := _undone(move, counted[number + 1 :])) is not None:
+        elif move.verdict is OutcomeVerdict.PAID and (undone := _undone_by(move, counted[number + 1 :])) is not None:
             yield undone
 
 
-"""Namespace and name of a migration."""
-
-_LEAST = 0.25  # of what was predicted must come true, else the move did not pay
-_NOISE = 1.0  # points; what was not expected to gain anything may come out that much worse
+_LEAST = 0.25  # the part of the predicted gain that must come true
+_NOISE = 1.0  # points by which a move without expected gain may be worse
 
 
 def verdict_of(predicted: float | None, realised: float) -> OutcomeVerdict:
-    """Whether enough of the predicted gain has come true."""
+    """Judge whether enough of the predicted gain has come true."""
     if predicted is None:
-        paid = True  # it had another purpose than the busier node, and its pod has left
+        paid = True  # it had another purpose than a less busy node, and its pod has left
     elif predicted <= 0:
-        # The strategy had another reason than the busier node, such as the other resource's spread.
+        # The strategy had another purpose than a less busy node, such as the spread of another resource.
         paid = realised >= predicted - _NOISE
     else:
         paid = realised > 0 and realised >= predicted * _LEAST
@@ -250,9 +247,9 @@ def assess_outcomes(
     returned: Set[ObjectKey],
     now: float,
 ) -> list[MoveOutcome]:
-    """What the completed migrations that are due came to, in the cluster as it is now and of all that are known."""
-    looked_at = _Look(snapshot, policy, [*known, *due])
-    return [replace(looked_at.outcome(each, back=_key(each) in returned), assessed=now) for each in due]
+    """Assess completed migrations that are due, in the cluster as it is now; `known` are all migrations."""
+    assessment = _Assessment(snapshot, policy, [*known, *due])
+    return [replace(assessment.outcome(each, back=_key(each) in returned), assessed=now) for each in due]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +262,7 @@ class _Trip:
     """The node that it came from."""
 
 
-class _Look:
+class _Assessment:
     """The cluster as it is now, and where the pods are that were moved."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy, known: Iterable[PodMigration]) -> None:
@@ -279,14 +276,14 @@ class _Look:
         self._touching: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         for key, each in done.items():
             if pod := _replacement(each, pods):
-                self._trips[key] = trip = _Trip(_turn(each), pod, each.progress.source)
+                self._trips[key] = trip = _Trip(_plan_order(each), pod, each.progress.source)
                 self._of_pod[_name(pod)].append(trip)  # a pod of a StatefulSet keeps its name from move to move
                 self._touching[pod.node].add(_name(pod))
                 self._touching[each.progress.source].add(_name(pod))
         self._realised = RealisedGains(snapshot, policy, self._touching)
 
     def outcome(self, migration: PodMigration, *, back: bool) -> MoveOutcome:
-        """What one of them came to."""
+        """Assess one of them."""
         trip = self._trips.get(_key(migration))
         if back or (trip is not None and trip.pod.node == trip.home):
             return MoveOutcome(OutcomeVerdict.CAME_BACK, 0.0)
@@ -294,11 +291,11 @@ class _Look:
         if gained is None:
             return MoveOutcome(OutcomeVerdict.UNKNOWN)
         if not is_by_choice(migration):
-            return MoveOutcome(OutcomeVerdict.PAID, gained)  # the pod was to leave its node, and it has
+            return MoveOutcome(OutcomeVerdict.PAID, gained)  # the pod had to leave its node, and it has
         return MoveOutcome(verdict_of(migration.order.expected_gain, gained), gained)
 
     def _since(self, trip: _Trip) -> Iterator[tuple[Pod, str]]:
-        """The pods that were moved after it to or from one of its nodes, each once, and where they came from then."""
+        """Find the pods that were moved later to or from one of its nodes, each once, and where they came from."""
         touching = self._touching[trip.home] | self._touching[trip.pod.node]
         for pod in touching - {_name(trip.pod)}:
             later = [each for each in self._of_pod[pod] if each.turn > trip.turn]
@@ -307,19 +304,19 @@ class _Look:
                 yield first.pod, first.home
 
 
-def _turn(migration: PodMigration) -> tuple[float, float, float, ObjectKey]:
-    """The order in which moves were planned, as far as it can be told: what is ordered together begins in order."""
+def _plan_order(migration: PodMigration) -> tuple[float, float, float, ObjectKey]:
+    """Sort key for the order in which moves were planned, as far as it is known."""
     progress, created = migration.progress, migration.created or 0.0
     return created, progress.started or progress.finished or 0.0, progress.finished or 0.0, _key(migration)
 
 
 def _replacement(migration: PodMigration, pods: Mapping[tuple[str, str], Pod]) -> Pod | None:
-    """The pod that took over, if it is still there and on a node."""
+    """Find the replacement, if it still exists and is on a node."""
     known = migration.progress.replacement
     pod = pods.get((migration.namespace, known.name)) if known is not None else None
     if known is None or pod is None or pod.deleting or pod.finished or not pod.node:
         return None
-    # A pod of a StatefulSet that was made anew is the same one by its name.
+    # A pod of a StatefulSet that was created again is the same one by its name.
     same = not known.uid or pod.uid == known.uid or (pod.owner is not None and pod.owner.kind == "StatefulSet")
     return pod if same else None
 
