@@ -119,9 +119,9 @@ class ConsolidationSettings(PodFilters):
         label = node.labels.get(self.price_label, "")
         if label in self.prices:
             return self.prices[label]
-        for told in (label, node.annotations.get(self.price_annotation, "")):
+        for text in (label, node.annotations.get(self.price_annotation, "")):
             try:
-                price = float(told)
+                price = float(text)
             except ValueError:
                 continue
             if 0 <= price < np.inf:

@@ -60,10 +60,10 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
     def propose(self, view: View) -> Proposals:
         """Propose broken requirements first; then, if enabled, better preferences."""
         choice = PodSelection(self.settings, view)
-        broken = self._broken(view, choice)
+        broken = self._find_violated(view, choice)
         yield from propose_until_stuck([PodMove(pod, broken[pod], force=True) for pod in sort_pods(view, broken)])
         if self.settings.include_preferred:
-            yield from propose_each(view, self._better(view, choice))
+            yield from propose_each(view, self._find_better(view, choice))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Return nodes that the pod prefers at least as much as its own."""
@@ -74,30 +74,30 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         found: Mask = weight >= weight[node]
         return found
 
-    def _broken(self, view: View, choice: PodSelection) -> dict[int, str]:
+    def _find_violated(self, view: View, choice: PodSelection) -> dict[int, str]:
         """Return the pods whose node does not meet their required rules, each with the reason."""
         found: dict[int, str] = {}
-        for carrier in rule_owners(view.columns, _requires):
-            meets = view.feasibility.node_masks.selected(carrier.shape)
-            pods = pods_in_scope(view, carrier.pods)
+        for owner in rule_owners(view.columns, _requires):
+            meets = view.feasibility.node_masks.selected(owner.shape)
+            pods = pods_in_scope(view, owner.pods)
             if meets is None or meets[view.at[pods]].all():
                 continue
             for pod in pods[~meets[view.at[pods]]].tolist():
                 if may_propose(view, choice, pod):
-                    found[pod] = _unmet(view, carrier.shape, int(view.at[pod]))
+                    found[pod] = _explain_unmet(view, owner.shape, int(view.at[pod]))
         return found
 
-    def _better(self, view: View, choice: PodSelection) -> Iterator[PodMove]:
+    def _find_better(self, view: View, choice: PodSelection) -> Iterator[PodMove]:
         """Yield moves of pods that have a higher weight elsewhere, the lowest weights first: what has no target stays
         so.
 
         Pods are found in advance, but costs of targets are computed when a pod's turn comes.
         """
         found: list[tuple[int, float, int, int]] = []
-        for carrier in rule_owners(view.columns, lambda shape: bool(shape.preferred_nodes)):
-            weight = self._weight(view, carrier.shape)
-            reached = weight[view.node_mask(int(carrier.pods[0]))]
-            pods = pods_in_scope(view, carrier.pods)
+        for owner in rule_owners(view.columns, lambda shape: bool(shape.preferred_nodes)):
+            weight = self._weight(view, owner.shape)
+            reached = weight[view.node_mask(int(owner.pods[0]))]
+            pods = pods_in_scope(view, owner.pods)
             light = pods[weight[view.at[pods]] < reached.max(initial=-np.inf)].tolist()
             mine = (pod for pod in light if may_improve(view, choice, pod))
             found += [(view.pods[p].priority, float(weight[view.at[p]]), view.pods[p].rank, p) for p in mine]
@@ -122,15 +122,15 @@ def _requires(shape: Shape) -> bool:
     return bool(shape.node_selector) or shape.node_affinity is not None
 
 
-def _unmet(view: View, shape: Shape, node: int) -> str:
+def _explain_unmet(view: View, shape: Shape, node: int) -> str:
     """Return the rule of a pod that the node does not meet."""
     place = view.nodes[node]
     for key, value in shape.node_selector:
         if place.labels.get(key) != value:
             return f"{place.name} does not meet its node selector {key}={value}"
-    wanted = " or ".join(filter(None, (_text(term) for term in shape.node_affinity or ())))
+    wanted = " or ".join(filter(None, (_format_term(term) for term in shape.node_affinity or ())))
     return f"{place.name} does not meet its required node affinity {wanted}".rstrip()
 
 
-def _text(term: NodeTerm) -> str:
+def _format_term(term: NodeTerm) -> str:
     return ",".join(str(each) for each in (*term.expressions, *term.fields))

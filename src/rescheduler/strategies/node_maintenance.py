@@ -21,7 +21,7 @@ class NodeMaintenance(Strategy[StrategySettings]):
     order: ClassVar[int] = 100
     for_gain: ClassVar[bool] = True
     mandatory: ClassVar[bool] = True
-    can_undo: ClassVar[bool] = False  # an operator who empties a node judges nobody's moves
+    can_undo: ClassVar[bool] = False  # maintenance does not mean that earlier moves were wrong
 
     def propose(self, view: View) -> Proposals:
         """Propose each pod on a maintenance node: lower ranks first, then the largest, while there is most room."""

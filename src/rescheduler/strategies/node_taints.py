@@ -98,27 +98,27 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
 
     def __init__(self, settings: NodeTaintsSettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)
-        self._frowned: WeakKeyDictionary[Columns, dict[tuple[Toleration, ...], Mask]] = WeakKeyDictionary()
+        self._cache: WeakKeyDictionary[Columns, dict[tuple[Toleration, ...], Mask]] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
         """Propose pods with hard taints first; then, if enabled, those with soft ones."""
-        hard, soft = self._misplaced(view, PodSelection(self.settings, view))
+        hard, soft = self._find_misplaced(view, PodSelection(self.settings, view))
         yield from propose_until_stuck(
             [PodMove(pod, self._why(view, pod, hard[pod]), force=True) for pod in sort_pods(view, hard)]
         )
-        yield from propose_each(view, self._away(view, soft))
+        yield from propose_each(view, self._soft_moves(view, soft))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Return nodes without PreferNoSchedule taints that count; all nodes for a pod on a node with one."""
         if not self.settings.include_prefer_no_schedule:
             return None
-        frowned, node = self._frowned_on(view, view.columns.shape(pod)), int(view.at[pod])
-        if node < 0 or frowned[node] or not frowned.any():
+        avoided, node = self._avoided(view, view.columns.shape(pod)), int(view.at[pod])
+        if node < 0 or avoided[node] or not avoided.any():
             return None
-        found: Mask = ~frowned
+        found: Mask = ~avoided
         return found
 
-    def _misplaced(self, view: View, choice: PodSelection) -> tuple[dict[int, Taint], dict[int, Taint]]:
+    def _find_misplaced(self, view: View, choice: PodSelection) -> tuple[dict[int, Taint], dict[int, Taint]]:
         """Return pods with the first taint that they do not tolerate: of a hard effect, and of the soft one only.
 
         Tolerations are checked once for each set of taints and pod shape, however many pods there are.
@@ -144,23 +144,23 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
                 found.update({pod: worst for pod in alike.tolist() if mine(view, choice, pod)})
         return hard, soft
 
-    def _away(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:
+    def _soft_moves(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:
         """Yield moves off soft taints; costs of targets are computed when a pod's turn comes."""
         for pod in sort_pods(view, soft):
-            cost = np.where(self._frowned_on(view, view.columns.shape(pod)), np.inf, view.cost(pod))
+            cost = np.where(self._avoided(view, view.columns.shape(pod)), np.inf, view.cost(pod))
             yield PodMove(pod, self._why(view, pod, soft[pod]), cost)
 
-    def _frowned_on(self, view: View, shape: Shape) -> Mask:
+    def _avoided(self, view: View, shape: Shape) -> Mask:
         """[N]: nodes with a PreferNoSchedule taint that counts and that the pod does not tolerate."""
-        known = self._frowned.setdefault(view.columns, {})
+        known = self._cache.setdefault(view.columns, {})
         if shape.tolerations not in known:
             kinds = {node.taints for node in view.nodes}
-            frowned = {
+            avoided = {
                 taints
                 for taints in kinds
                 if any(t.effect == _SOFT and self.settings.counts(t) and not shape.tolerates(t) for t in taints)
             }
-            known[shape.tolerations] = np.array([node.taints in frowned for node in view.nodes], np.bool_)
+            known[shape.tolerations] = np.array([node.taints in avoided for node in view.nodes], np.bool_)
         return known[shape.tolerations]
 
     def _why(self, view: View, pod: int, taint: Taint) -> str:

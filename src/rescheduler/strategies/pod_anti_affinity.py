@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
+from rescheduler.planning.columns import Indexes
+from rescheduler.planning.matching import RuleIndex, Subjects, rule_owners, subjects_of
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import AntiAffinityViolation, find_violations, may_propose
+from rescheduler.strategies.support.violations import may_propose
 
 
 class PodAntiAffinitySettings(PodFilters):
@@ -34,62 +39,62 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
     def propose(self, view: View) -> Proposals:
         """Resolve one group of connected conflicts after the other."""
         choice = PodSelection(self.settings, view)
-        for knot in _knots(find_violations(view)):
-            exhausted = yield from _Knot(view, choice, knot).untied()
+        for group in _group_violations(find_violations(view)):
+            exhausted = yield from _Conflicts(view, choice, group).resolve()
             if exhausted:
                 return
 
 
-def _knots(found: list[AntiAffinityViolation]) -> Iterator[list[AntiAffinityViolation]]:
+def _group_violations(found: list[AntiAffinityViolation]) -> Iterator[list[AntiAffinityViolation]]:
     """Yield groups of violations that have pods in common."""
     by_pod: defaultdict[int, list[int]] = defaultdict(list)
-    for number, clash in enumerate(found):
-        for pod in clash.rule_owners | clash.meant:
+    for number, violation in enumerate(found):
+        for pod in violation.rule_owners | violation.matched:
             by_pod[pod].append(number)
     seen: set[int] = set()
     for first in range(len(found)):
         if first in seen:
             continue
         seen.add(first)
-        knot, edge = [first], [first]
+        group, edge = [first], [first]
         while edge:
-            clash = found[edge.pop()]
-            near = {number for pod in clash.rule_owners | clash.meant for number in by_pod.pop(pod, ())}
+            violation = found[edge.pop()]
+            near = {number for pod in violation.rule_owners | violation.matched for number in by_pod.pop(pod, ())}
             edge += sorted(near - seen)
-            knot += sorted(near - seen)
+            group += sorted(near - seen)
             seen |= near
-        yield [found[number] for number in sorted(knot)]
+        yield [found[number] for number in sorted(group)]
 
 
-class _Knot:
+class _Conflicts:
     """Violations with common pods: pods are moved one by one until none is left, as in a small vertex cover."""
 
-    def __init__(self, view: View, choice: PodSelection, knot: list[AntiAffinityViolation]) -> None:
+    def __init__(self, view: View, choice: PodSelection, group: list[AntiAffinityViolation]) -> None:
         self._view = view
-        self._clashes = knot
+        self._violations = group
         self._by_pod: dict[int, list[AntiAffinityViolation]] = {}
-        for clash in knot:
-            for pod in sorted(clash.rule_owners | clash.meant):
-                self._by_pod.setdefault(pod, []).append(clash)
+        for violation in group:
+            for pod in sorted(violation.rule_owners | violation.matched):
+                self._by_pod.setdefault(pod, []).append(violation)
         here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and may_propose(view, choice, pod)]
         self._able = {pod for pod in here if view.objection(pod) is None}
-        self._hindered = [pod for pod in here if pod not in self._able]
+        self._blocked = [pod for pod in here if pod not in self._able]
         self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
         self._sorted: dict[int, list[int]] = {}
 
-    def untied(self) -> Generator[Proposal, ProposalResult, bool]:
+    def resolve(self) -> Generator[Proposal, ProposalResult, bool]:
         """Propose until no conflict is left, or no pod in one can move; return whether the plan is full.
 
         Pods that cannot move are proposed at the end if they are still in a conflict, so that the plan says why not.
         """
-        while going := self._next():
-            exhausted = yield from self._asked(pod for pod in going if pod in self._able)
+        while movers := self._next():
+            exhausted = yield from self._propose(pod for pod in movers if pod in self._able)
             if exhausted:
                 return True
-        exhausted = yield from self._asked(self._hindered)
+        exhausted = yield from self._propose(self._blocked)
         return exhausted
 
-    def _asked(self, pods: Iterable[int]) -> Generator[Proposal, ProposalResult, bool]:
+    def _propose(self, pods: Iterable[int]) -> Generator[Proposal, ProposalResult, bool]:
         """Propose those pods that are still in a conflict; return whether the plan is full."""
         for pod in pods:
             if not self._count(pod) or self._is_hopeless(pod):
@@ -98,28 +103,32 @@ class _Knot:
             decision = yield Proposal.one(pod, self._why(pod), force=True)
             self._able.discard(pod)
             if decision.accepted:
-                for clash in self._by_pod[pod]:
-                    clash.leave(pod)
+                for violation in self._by_pod[pod]:
+                    violation.leave(pod)
             elif decision.exhausted:
                 return True
             elif decision.rejection is not None:
-                self._learn(pod, decision)
+                self._handle_refusal(pod, decision)
         return False
 
-    def _learn(self, pod: int, decision: ProposalResult) -> None:
+    def _handle_refusal(self, pod: int, decision: ProposalResult) -> None:
         """Skip pods that would be refused for the same reason: a limit that the plan has reached, or no target."""
         if decision.refused_by(PlanGuard.NO_TARGET):
             self._refused[self._look(pod)].add(int(self._view.at[pod]))
             out = {other for other in self._able if self._is_hopeless(other)}
         else:
             out = {other for other in self._able if self._view.objection(other) is not None}
-            self._hindered += sorted(out)
+            self._blocked += sorted(out)
         self._able -= out
 
     def _next(self) -> list[int]:
         """Return the next pods: all that must move, else the only neighbour of a pod, else one in most conflicts."""
         counts = {pod: count for pod in self._able if (count := self._count(pod))}
-        able = {id(side): side <= self._able for clash in self._clashes for side in (clash.rule_owners, clash.meant)}
+        able = {
+            id(side): side <= self._able
+            for violation in self._violations
+            for side in (violation.rule_owners, violation.matched)
+        }
         must = [pod for pod in counts if not all(able[id(side)] for side in self._sides(pod))]
         # If a pod is in conflict with one other only and that one goes, no cover can be smaller for it.
         neighbours = [] if must else [other for pod in counts if (other := self._only_other(pod)) is not None]
@@ -136,10 +145,10 @@ class _Knot:
         return len(self._refused[self._look(pod)]) > 1
 
     def _sides(self, pod: int) -> list[set[int]]:
-        return [side for clash in self._by_pod[pod] for side in clash.sides(pod)]
+        return [side for violation in self._by_pod[pod] for side in violation.sides(pod)]
 
     def _count(self, pod: int) -> int:
-        return sum(clash.count(pod) for clash in self._by_pod[pod])
+        return sum(violation.count(pod) for violation in self._by_pod[pod])
 
     def _only_other(self, pod: int) -> int | None:
         """Return the pod that it is in conflict with, if there is only one."""
@@ -153,10 +162,10 @@ class _Knot:
         """Describe the broken rule: the pod's own rather than another's."""
         view, node = self._view, self._view.nodes[int(self._view.at[pod])].name
         mine = self._by_pod[pod]
-        if own := next((each for each in mine if pod in each.rule_owners and _has_others(each.meant, pod)), None):
-            other = view.pods[self._first_other(own.meant, pod)].full_name
+        if own := next((each for each in mine if pod in each.rule_owners and _has_others(each.matched, pod)), None):
+            other = view.pods[self._first_other(own.matched, pod)].full_name
             return f"on {node} it breaks its anti-affinity to {own.rule}: {other} is there"
-        theirs = next(each for each in mine if pod in each.meant and _has_others(each.rule_owners, pod))
+        theirs = next(each for each in mine if pod in each.matched and _has_others(each.rule_owners, pod))
         other = view.pods[self._first_other(theirs.rule_owners, pod)].full_name
         return f"on {node} it breaks the anti-affinity of {other} to {theirs.rule}"
 
@@ -170,3 +179,97 @@ class _Knot:
 
 def _has_others(side: set[int], pod: int) -> bool:
     return len(side) > (pod in side)
+
+
+_Rule = tuple[Subjects, str]
+
+
+@dataclass(slots=True)
+class AntiAffinityViolation:
+    """One rule that is violated in one domain: its owners keep away from all pods it matches, but themselves."""
+
+    rule: str
+    rule_owners: set[int]
+    matched: set[int]
+
+    def sides(self, pod: int) -> list[set[int]]:
+        """Return the pods that it keeps away from, and those that keep away from it; it may be in both itself."""
+        return [
+            side for side, other in ((self.matched, self.rule_owners), (self.rule_owners, self.matched)) if pod in other
+        ]
+
+    def count(self, pod: int) -> int:
+        """Return the number of conflicts of the pod; two pods that keep away from each other are in two."""
+        return sum(len(side) - (pod in side) for side in self.sides(pod))
+
+    def leave(self, pod: int) -> None:
+        """Take out a pod that is moved away."""
+        self.rule_owners.discard(pod)
+        self.matched.discard(pod)
+
+
+def find_violations(view: View) -> list[AntiAffinityViolation]:
+    """Return all violations of pods on nodes, except pods that are being deleted: they leave by themselves."""
+    found: list[AntiAffinityViolation] = []
+    rules = _find_rules(view)
+    matched = _find_matched(view, rules)
+    for (subjects, key), mine in rules.items():
+        rule = f"pods with {subjects.selector}" if subjects.selector.requirements else "all pods"
+        for bearing, shunned in _find_in_domains(view, key, mine, matched.get((subjects, key), [])):
+            stand, near = _staying(view, bearing), _staying(view, shunned)
+            if stand and near and len(stand | near) > 1:
+                found.append(AntiAffinityViolation(f"{rule} in the same {key}", stand, near))
+    return found
+
+
+def _find_rules(view: View) -> dict[_Rule, list[Indexes]]:
+    """Return all anti-affinity terms in the cluster, with the pods that have them."""
+    found: dict[_Rule, list[Indexes]] = {}
+    for carrier in rule_owners(view.columns, lambda shape: bool(shape.anti_affinity)):
+        for term in dict.fromkeys(carrier.shape.anti_affinity):
+            subjects = subjects_of(term, carrier.namespace)
+            if subjects is not None:
+                found.setdefault((subjects, term.topology_key), []).append(carrier.pods)
+    return found
+
+
+def _find_matched(view: View, rules: Iterable[_Rule]) -> dict[_Rule, list[Indexes]]:
+    """Return the pods that each of these rules matches."""
+    index: RuleIndex[_Rule] = RuleIndex(view.feasibility.matching)
+    for rule in rules:
+        index.add(frozenset({rule[0]}), rule)
+    found: dict[_Rule, list[Indexes]] = {}
+    for group, (namespace, labels) in enumerate(view.columns.groups if rules else ()):
+        for rule in index.rules_for(namespace, labels):
+            found.setdefault(rule, []).append(view.columns.pods_of_group(group))
+    return found
+
+
+def _find_in_domains(
+    view: View, key: str, rules: list[Indexes], matched: list[Indexes]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield rule owners and matched pods of each domain with a violation; nodes without the key are in no domain."""
+    if not matched:
+        return
+    domains = view.columns.domains(key)
+    mine, where = _by_domain(view, domains, np.concatenate(rules))
+    theirs, there = _by_domain(view, domains, np.concatenate(matched))
+    if len(np.unique(where)) == len(mine) == len(theirs) and np.array_equal(np.sort(mine), np.sort(theirs)):
+        return  # nearly always: pods that keep away from their own kind, each alone in its domain
+    size = len(view.columns.domain_values(key))
+    itself = where[np.isin(mine, theirs)]
+    count, other, same = (np.bincount(places, minlength=size) for places in (where, there, itself))
+    alone = (count == 1) & (other == 1) & (same == 1)
+    for domain in np.flatnonzero((count > 0) & (other > 0) & ~alone).tolist():
+        yield mine[where == domain].tolist(), theirs[there == domain].tolist()
+
+
+def _by_domain(view: View, domains: Indexes, pods: Indexes) -> tuple[Indexes, Indexes]:
+    """Return those of the pods that are in a domain, and their domains."""
+    at = view.at[pods]
+    places = np.where(at >= 0, domains[at], -1)
+    return pods[places >= 0], places[places >= 0]
+
+
+def _staying(view: View, pods: list[int]) -> set[int]:
+    return {pod for pod in pods if view.pods[pod].node and not view.pods[pod].deleting}

@@ -9,13 +9,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
-from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import Replicas, may_improve
+from rescheduler.strategies.support.violations import NODE_BOUND, may_improve
 
 # More than the use of a node can cost: the fewest siblings decide, use only among nodes with equally many.
 _PER_SIBLING = 1e6
@@ -45,7 +46,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 
     def __init__(self, settings: RemoveDuplicatesSettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)
-        self._known: WeakKeyDictionary[Columns, Replicas] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Columns, WorkloadReplicas] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
         """Handle one workload after the other, lower priority and eviction cost first."""
@@ -66,14 +67,14 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
         found: Mask = on_node < max(replicas.even_share(view, workload, on_node), int(on_node[node]))
         return found
 
-    def _replicas(self, view: View) -> Replicas:
+    def _replicas(self, view: View) -> WorkloadReplicas:
         if view.columns not in self._known:
-            self._known[view.columns] = Replicas(view)
+            self._known[view.columns] = WorkloadReplicas(view)
         return self._known[view.columns]
 
 
 def _spread(
-    view: View, replicas: Replicas, choice: PodSelection, workload: int
+    view: View, replicas: WorkloadReplicas, choice: PodSelection, workload: int
 ) -> Generator[Proposal, ProposalResult, bool]:
     """Move pods off the most crowded node, one at a time; return whether the plan is full.
 
@@ -105,3 +106,78 @@ def _spread(
         if decision.refused_by(PlanGuard.NO_TARGET):
             refused[shape].add(node)
     return False
+
+
+_NONE = -1
+
+
+class WorkloadReplicas:
+    """The pods of workloads, except those that are being deleted."""
+
+    def __init__(self, view: View) -> None:
+        self.keys: list[WorkloadKey]
+        self.workload: Indexes
+        """[P]: the number of each pod's workload; -1 for pods without owners, of nodes, and those that leave."""
+        self.workload, self.keys = _number_workloads(view)
+        self._order = np.argsort(self.workload, kind="stable").astype(np.int32)
+        self._starts = np.searchsorted(self.workload[self._order], np.arange(len(self.keys) + 1))
+        self._hosts: dict[int, int] = {}
+
+    def pods(self, workload: int) -> Indexes:
+        """Return the workload's pods on any node."""
+        found: Indexes = self._order[self._starts[workload] : self._starts[workload + 1]]
+        return found
+
+    def crowds(self, view: View) -> list[int]:
+        """Return the workloads that have more than one pod on a node in scope."""
+        at, nodes = view.at, max(len(view.nodes), 1)
+        here = np.flatnonzero((at >= 0) & (self.workload >= 0) & view.scope[at])
+        pairs = self.workload[here].astype(np.int64) * nodes + at[here]
+        found, counts = np.unique(pairs, return_counts=True)
+        crowded: list[int] = np.unique(found[counts > 1] // nodes).tolist()
+        return crowded
+
+    def on_nodes(self, view: View, workload: int) -> Ints:
+        """[N]: the number of pods of the workload on each node in scope."""
+        at = view.at[self.pods(workload)]
+        found: Ints = np.bincount(at[(at >= 0) & view.scope[at]], minlength=len(view.nodes))
+        return found
+
+    def even_share(self, view: View, workload: int, on_nodes: Ints) -> int:
+        """Return the most pods of the workload on one node if they are spread as evenly as possible.
+
+        Missing replicas count too: while one pod is replaced, the others are not too many.
+        """
+        pods = self.pods(workload)
+        top = view.workloads.top(view.pods[int(pods[0])])
+        wanted = top.replicas if top is not None and top.replicas is not None else 0
+        missing = max(wanted - int((view.at[pods] >= 0).sum()), 0)
+        return -(-(int(on_nodes.sum()) + missing) // max(self._could_run(view, workload), 1))
+
+    def _could_run(self, view: View, workload: int) -> int:
+        """Return how many open nodes in scope could run a pod of the workload, with or without room."""
+        if workload not in self._hosts:
+            pods = self.pods(workload)
+            _, first = np.unique(view.columns.pod_shape[pods], return_index=True)
+            reached: Mask = np.logical_or.reduce([view.node_mask(pod) for pod in pods[first].tolist()])
+            self._hosts[workload] = int((view.open & reached).sum())
+        return self._hosts[workload]
+
+
+def _number_workloads(view: View) -> tuple[Indexes, list[WorkloadKey]]:
+    """[P]: the number of each pod's workload, in the order of their first pods; and the workloads' keys."""
+    numbers: dict[WorkloadKey, int] = {}
+    known: dict[tuple[int, int], int] = {}  # siblings share these two objects, so that mostly nothing is compared
+    found: list[int] = []
+    for pod in view.pods:
+        owner = pod.owner
+        if owner is None or pod.deleting:
+            found.append(_NONE)
+            continue
+        alike = (id(owner), id(pod.namespace))
+        number = known.get(alike)
+        if number is None:
+            key = view.workloads.key(pod)
+            number = known[alike] = _NONE if owner.kind in NODE_BOUND else numbers.setdefault(key, len(numbers))
+        found.append(number)
+    return np.array(found, np.int32).reshape(-1), list(numbers)

@@ -91,13 +91,13 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
         choice, low = PodSelection(self.settings, view), self.settings.low_thresholds
         underused = UnderusedNodes(view, self.pool, low) if low else None
         helped = True
-        while helped:  # what one node sheds may make room for another's
+        while helped:  # what one node hot_nodes may make room for another's
             helped = False
             hot = np.flatnonzero(view.hot)
-            sheds = [_Shed(view, int(node), choice) for node in hot]
-            for shed in sorted(sheds, key=lambda s: (s.needed(s.priorities), -s.heat(), s.node)):
-                while (pod := shed.next()) is not None:
-                    decision = yield Proposal((_pod_move(pod, shed.why(), underused),))
+            hot_nodes = [_HotNode(view, int(node), choice) for node in hot]
+            for hot_node in sorted(hot_nodes, key=lambda s: (s.needed(s.priorities), -s.heat(), s.node)):
+                while (pod := hot_node.next()) is not None:
+                    decision = yield Proposal((_pod_move(pod, hot_node.why(), underused),))
                     helped |= decision.accepted
                     if decision.exhausted and not decision.accepted:
                         return
@@ -117,7 +117,7 @@ def _pod_move(pod: int, why: str, underused: UnderusedNodes | None) -> PodMove:
     return PodMove(pod, why, underused.cost(pod), never="above one of the lowThresholds")
 
 
-class _Shed:
+class _HotNode:
     """One hot node and the pods that could leave it."""
 
     def __init__(self, view: View, node: int, choice: PodSelection) -> None:
@@ -173,7 +173,7 @@ class _Shed:
         times = shares.sum(axis=1)
         enough = (sizes >= excess[over]).all(axis=1)
         if enough.any():
-            return self._taken(int(allowed[np.where(enough, times, np.inf).argmin()]))
+            return self._take(int(allowed[np.where(enough, times, np.inf).argmin()]))
         covered = np.minimum(shares, 1.0).sum(axis=1)
         if not covered.any():
             return None
@@ -182,9 +182,9 @@ class _Shed:
         if over.sum() > 1:
             # Largest first is best for one resource; with two, a pair that ends it may not hold the largest.
             position = _of_a_pair(sizes, excess[over], best[:_PAIRED], times)
-        return self._taken(int(allowed[position]))
+        return self._take(int(allowed[position]))
 
-    def _taken(self, position: int) -> int:
+    def _take(self, position: int) -> int:
         self._left[position] = False
         return self._pods[position]
 

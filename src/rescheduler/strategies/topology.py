@@ -76,18 +76,18 @@ class Topology(Strategy[TopologySettings]):
 
     def __init__(self, settings: TopologySettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)
-        self._known: WeakKeyDictionary[Columns, _Members] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Columns, _Groups] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
         """Handle one group after the other, lower priority and eviction cost first."""
         if not self.settings.group_label:
             return
-        members = self._members(view)
-        here = ((key, pods) for key, pods in members.of_group.items() if view.scope[view.at[list(pods)]].any())
-        apart = [key for key, pods in here if not members.together(view, pods)]
+        groups = self._groups(view)
+        here = ((key, pods) for key, pods in groups.of_group.items() if view.scope[view.at[list(pods)]].any())
+        apart = [key for key, pods in here if not groups.together(view, pods)]
         steps = _Steps(_STEPS)
-        for key in sorted(apart, key=lambda each: (min(view.pods[p].rank for p in members.of_group[each]), each)):
-            exhausted = yield from _brought_together(_Gathering(view, members, key, steps))
+        for key in sorted(apart, key=lambda each: (min(view.pods[p].rank for p in groups.of_group[each]), each)):
+            exhausted = yield from _gather(_Gathering(view, groups, key, steps))
             if exhausted:
                 return
 
@@ -99,17 +99,17 @@ class Topology(Strategy[TopologySettings]):
         """Return the domain of the pod's group, if the group is together."""
         if not self.settings.group_label:
             return None
-        members = self._members(view)
-        group = members.group.get(pod)
-        if group is None or len(pods := members.of_group[group]) < 2 or not members.together(view, pods):
+        groups = self._groups(view)
+        group = groups.group.get(pod)
+        if group is None or len(pods := groups.of_group[group]) < 2 or not groups.together(view, pods):
             return None
-        found: Mask = members.domains == members.domains[view.at[pod]]
+        found: Mask = groups.domains == groups.domains[view.at[pod]]
         return found
 
-    def _members(self, view: View) -> _Members:
+    def _groups(self, view: View) -> _Groups:
         known = self._known.get(view.columns)
         if known is None:
-            known = self._known[view.columns] = _Members(view, self.settings)
+            known = self._known[view.columns] = _Groups(view, self.settings)
         return known
 
 
@@ -117,7 +117,7 @@ _Group = tuple[str, str]
 """Namespace, and the value of the group's label."""
 
 
-class _Members:
+class _Groups:
     """The groups of a cluster."""
 
     def __init__(self, view: View, settings: TopologySettings) -> None:
@@ -157,39 +157,39 @@ class _Steps:
 class _Gathering:
     """One group that is apart, and the domains where it could come together."""
 
-    def __init__(self, view: View, members: _Members, key: _Group, steps: _Steps) -> None:
+    def __init__(self, view: View, groups: _Groups, key: _Group, steps: _Steps) -> None:
         self._view = view
-        self._members = members
+        self._groups = groups
         self._steps = steps
-        self._pods = members.of_group[key]
-        self._of = dict(zip(self._pods, members.domains[view.at[list(self._pods)]].tolist(), strict=True))
-        self._values = view.columns.domain_values(members.topology)
-        self._staying = {self._of[pod] for pod in self._pods if self._stays(pod)}
+        self._pods = groups.of_group[key]
+        self._of = dict(zip(self._pods, groups.domains[view.at[list(self._pods)]].tolist(), strict=True))
+        self._values = view.columns.domain_values(groups.topology)
+        self._stuck_domains = {self._of[pod] for pod in self._pods if self._stays(pod)}
         """The domains of those that cannot move."""
-        self.name = f"group {key[1]} ({members.label})"
+        self.name = f"group {key[1]} ({groups.label})"
 
     def domains(self) -> list[int]:
         """Return domains with enough room in sum: the fewest moves first, then the most room, then by name."""
         view = self._view
-        usable = np.logical_or.reduce([view.node_mask(pod) for pod in self._of]) & (self._members.domains >= 0)
+        usable = np.logical_or.reduce([view.node_mask(pod) for pod in self._of]) & (self._groups.domains >= 0)
         free = np.maximum(view.limit - view.used, 0)[:, usable]
-        room = np.array([np.bincount(self._members.domains[usable], row, len(self._values)) for row in free])
+        room = np.array([np.bincount(self._groups.domains[usable], row, len(self._values)) for row in free])
         here = {domain: self.movers(domain) for domain in {*self._of.values()} - {-1}}
         anywhere = self.movers(None)
         moves = np.full(len(self._values), len(anywhere))
-        asked = np.tile(self._asked(anywhere)[:, None], len(self._values))
+        requested = np.tile(self._requests(anywhere)[:, None], len(self._values))
         for domain, pods in here.items():
-            moves[domain], asked[:, domain] = len(pods), self._asked(pods)
-        fits = (asked <= room).all(axis=0)
-        spare = np.where(asked > 0, room / np.maximum(asked, 1), np.inf).min(axis=0)
+            moves[domain], requested[:, domain] = len(pods), self._requests(pods)
+        fits = (requested <= room).all(axis=0)
+        spare = np.where(requested > 0, room / np.maximum(requested, 1), np.inf).min(axis=0)
         ranked = [
             (int(moves[domain]), -float(spare[domain]), self._values[domain], int(domain))
             for domain in np.flatnonzero(fits)
-            if self._staying <= {int(domain)}
+            if self._stuck_domains <= {int(domain)}
         ]
         return [domain for *_, domain in sorted(ranked)]
 
-    def _asked(self, pods: list[int]) -> Ints:
+    def _requests(self, pods: list[int]) -> Ints:
         """[R]: the sum of these pods' requests."""
         found: Ints = np.sum([self._view.requests(pod) for pod in pods], axis=0)
         return found
@@ -220,33 +220,33 @@ class _Gathering:
     def proposal(self, domain: int, *, rehearsed: bool) -> Proposal | None:
         """Return all moves into a domain; None if a rehearsal shows that the group does not fit there."""
         pods = self.movers(domain)
-        targets = self._rehearsed(pods, domain) if rehearsed else {}
+        targets = self._rehearse(pods, domain) if rehearsed else {}
         if targets is None:
             return None
         inside = sum(of == domain for of in self._of.values())
         value = self._values[domain]
         why = (
-            f"{self.name} comes together in {value} ({self._members.topology}), "
+            f"{self.name} comes together in {value} ({self._groups.topology}), "
             f"which has {inside} of its {len(self._pods)} pods"
         )
         pod_moves: list[PodMove] = []
         for pod in pods:
             cost = self._view.cost(pod).copy()
-            cost[self._members.domains != domain] = np.inf
+            cost[self._groups.domains != domain] = np.inf
             if pod in targets:
                 cost[targets[pod]] = _CHOSEN
             pod_moves.append(PodMove(pod, why, cost))
-        where = f"in {value}" if rehearsed else f"in any {self._members.topology}, such as {value}"
+        where = f"in {value}" if rehearsed else f"in any {self._groups.topology}, such as {value}"
         return Proposal(tuple(pod_moves), otherwise=f"{self.name} cannot come together {where}")
 
-    def _rehearsed(self, pods: list[int], domain: int) -> dict[int, int] | None:
+    def _rehearse(self, pods: list[int], domain: int) -> dict[int, int] | None:
         """Return a node for each pod, placed one after the other as the planner would; None if one has none."""
         view = self._view
         found: dict[int, int] = {}
         with view.whatif.trial():
             for pod in pods:
                 self._steps.left -= 1
-                mask = view.feasible_targets(pod) & (self._members.domains == domain)
+                mask = view.feasible_targets(pod) & (self._groups.domains == domain)
                 if not mask.any():
                     return None
                 found[pod] = int(np.where(mask, view.cost(pod), np.inf).argmin())
@@ -257,7 +257,7 @@ class _Gathering:
 
     def example(self) -> Iterator[Proposal]:
         """Yield a proposal that cannot be accepted, so that the planner says why the group stays apart."""
-        near = self._staying if len(self._staying) == 1 else {*self._of.values()}
+        near = self._stuck_domains if len(self._stuck_domains) == 1 else {*self._of.values()}
         nearest = min(near - {-1}, key=lambda domain: (len(self.movers(domain)), self._values[domain]), default=None)
         if nearest is not None:
             proposal = self.proposal(nearest, rehearsed=False)
@@ -268,7 +268,7 @@ class _Gathering:
                 yield proposal
 
 
-def _brought_together(group: _Gathering) -> Generator[Proposal, ProposalResult, bool]:
+def _gather(group: _Gathering) -> Generator[Proposal, ProposalResult, bool]:
     """Propose one domain after the other; return whether the plan is full."""
     tried = 0
     for domain in group.domains():

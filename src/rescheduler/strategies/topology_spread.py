@@ -48,7 +48,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
 
     def __init__(self, settings: TopologySpreadSettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)
-        self._evenings: WeakKeyDictionary[Columns, dict[Constraint, _Known]] = WeakKeyDictionary()
+        self._deficits: WeakKeyDictionary[Columns, dict[Constraint, _CachedDeficit]] = WeakKeyDictionary()
 
     def propose(self, view: View) -> Proposals:
         """Restore one constraint after the other, hard ones and the most uneven first, until none improves."""
@@ -59,17 +59,17 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
         if "ScheduleAnyway" in wanted:
             families.append((spread.hard, spread.soft))
         for concerned in families:
-            carried = _carried(view, choice, concerned[-1])
+            carried = _find_constraints(view, choice, concerned[-1])
             moved = True
             while moved:  # what one constraint's pods leave may make room for another's
                 moved = False
-                for constraint in _broken(view, carried):
-                    mending = SpreadRepair(view, constraint, concerned, _counted(view, choice, constraint))
-                    while (candidate := mending.next_move()) is not None:
+                for constraint in _find_violated(view, carried):
+                    repair = SpreadRepair(view, constraint, concerned, _movable_pods(view, choice, constraint))
+                    while (candidate := repair.next_move()) is not None:
                         decision = yield Proposal.one(*candidate, force=len(concerned) == 1)
                         if decision.exhausted and not decision.accepted:
                             return
-                        mending.handle(candidate, decision)
+                        repair.handle(candidate, decision)
                         moved |= decision.accepted
 
     def accepts(self, view: View, pod: int) -> Mask | None:
@@ -94,12 +94,12 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
     def _no_further(self, view: View, constraint: Constraint, node: int) -> Mask:
         """[N]: targets of a pod on this node that do not increase the moves that a constraint needs."""
         counts, here = constraint.counts, constraint.domain_of(node)
-        known = self._evenings.setdefault(view.columns, {})
+        known = self._deficits.setdefault(view.columns, {})
         if constraint not in known or not np.array_equal(known[constraint].counts, counts.counts):
-            evening = SpreadDeficit(constraint, Bounds())
-            known[constraint] = _Known(counts.counts.copy(), evening, evening.places())
-        _, evening, places = known[constraint]
-        found: Mask = evening.change[evening.place[here]][places] <= 0
+            deficit = SpreadDeficit(constraint, Bounds())
+            known[constraint] = _CachedDeficit(counts.counts.copy(), deficit, deficit.places())
+        _, deficit, places = known[constraint]
+        found: Mask = deficit.change[deficit.place[here]][places] <= 0
         return found | (counts.domain == here) if here >= 0 else found
 
     def _cares_for(self, namespace: str) -> bool:
@@ -107,11 +107,11 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
         return namespace not in wanted.excluded_namespaces and (not wanted.namespaces or namespace in wanted.namespaces)
 
 
-class _Known(NamedTuple):
+class _CachedDeficit(NamedTuple):
     """What would even out a constraint with these counts, and each node's place in it."""
 
     counts: Indexes
-    evening: SpreadDeficit
+    deficit: SpreadDeficit
     places: Indexes
 
 
@@ -128,7 +128,7 @@ def _no_fuller(constraint: Constraint, node: int) -> Mask:
     return found if counts.eligible is None else found | ~counts.eligible
 
 
-def _carried(view: View, choice: PodSelection, family: Constraints) -> list[Constraint]:
+def _find_constraints(view: View, choice: PodSelection, family: Constraints) -> list[Constraint]:
     """Return the constraints of pods that the strategy handles, in the snapshot's order."""
     found: dict[Constraint, None] = {}
     for carrier in family.rule_owners():
@@ -138,7 +138,7 @@ def _carried(view: View, choice: PodSelection, family: Constraints) -> list[Cons
     return list(found)
 
 
-def _counted(view: View, choice: PodSelection, constraint: Constraint) -> list[int]:
+def _movable_pods(view: View, choice: PodSelection, constraint: Constraint) -> list[int]:
     """Return the pods that a constraint counts and that the strategy may propose."""
     pods = pods_in_scope(view, view.feasibility.matching.staying_pods(constraint.subjects))
     eligible = constraint.counts.eligible
@@ -147,7 +147,7 @@ def _counted(view: View, choice: PodSelection, constraint: Constraint) -> list[i
     return [pod for pod in counted if len(view.groups.members(pod)) < 2 and may_propose(view, choice, pod)]
 
 
-def _broken(view: View, constraints: list[Constraint]) -> list[Constraint]:
+def _find_violated(view: View, constraints: list[Constraint]) -> list[Constraint]:
     """Return the constraints that do not hold, with or without expected pods; the most uneven first."""
     broken = {constraint: over for constraint in constraints if (over := constraint.skew() - constraint.max_skew) > 0}
     with view.whatif.without_expected():

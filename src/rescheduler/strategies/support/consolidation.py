@@ -1,8 +1,8 @@
-"""Which nodes can be emptied onto the others, found out in a trial of the what-if.
+"""Which nodes can be emptied onto the others, found in a trial of the what-if.
 
-Consolidation asks before it proposes anything. A node is emptied whole or not at all; a node that has taken in pods may
-be emptied later on like any other, as the next cycle would do. What counts is where each pod has come to stand in the
-end: it can go there straight away, since nothing leaves a node that stays.
+Consolidation runs the trial before it proposes anything. A node is emptied whole or not at all. A node that took pods
+may be emptied later like any other, as in a next cycle. Only the final node of each pod counts: it can go there
+directly, since nothing leaves a node that stays.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from rescheduler.planning.view import View
 # Targets at which the rules would not survive are passed over for the next fullest, this often.
 _TARGETS_TRIED = 8
 _DEVICES = 100.0  # a node with free devices (GPUs and the like) that the pod does not ask for comes after the others
-_FROWNED_ON = 1000.0  # and one that would rather not have the pod (PreferNoSchedule) after all of these
+_AVOIDED = 1000.0  # and one that would rather not have the pod (PreferNoSchedule) after all of these
 _Look = tuple[int, int, str]
 
 
 @dataclass(slots=True)
 class PackingResult:
-    """What the trial came to."""
+    """The result of the trial."""
 
     emptied: list[int] = field(default_factory=list)
-    """The nodes, in the order in which they were emptied."""
+    """The nodes in the order in which they were emptied."""
     target: dict[int, int] = field(default_factory=dict)
-    """For each pod of theirs, where it ends."""
+    """The final node of each of their pods."""
     held: dict[int, int] = field(default_factory=dict)
-    """For nodes that a pod keeps: that pod, which may not be moved."""
+    """Nodes that a pod keeps which may not be moved: that pod."""
     full: list[int] = field(default_factory=list)
     """Nodes whose pods do not all fit elsewhere, or are too many for one plan."""
 
@@ -47,10 +47,10 @@ class PackingTrial:
         self._moves = 0
         self._objections: dict[int, bool] = {}
         self._hopeless: dict[_Look, set[int]] = {}
-        """For pods of one look that no node takes: the nodes from which that was seen."""
+        """Pods of one look that no node takes: the nodes from which that was found."""
 
     def run(self, in_order: Callable[[], Iterable[int]]) -> PackingResult:
-        """Empty nodes in the order that is given, again and again, until no more can be."""
+        """Empty nodes in the given order, repeatedly, until no more can be emptied."""
         again = True
         with self._view.whatif.trial():
             while again:
@@ -69,7 +69,7 @@ class PackingTrial:
         return self._found
 
     def _empty(self, node: int) -> bool | None:
-        """Move all pods of a node away, or none; None when the plan can take no more."""
+        """Move all pods of a node away, or none; return None when the plan is full."""
         pods = self.residents(node)
         if self._is_held(node, pods):
             return False
@@ -96,7 +96,7 @@ class PackingTrial:
         return True
 
     def residents(self, node: int) -> list[int]:
-        """The pods that would have to go, the largest first: while there is most room."""
+        """Return the pods that have to leave, the largest first, while there is most room."""
         view = self._view
         pods = view.residents.on(node)
         sizes = (view.held(pods) / np.maximum(view.capacity[:, node], 1)).max(axis=1).tolist() if pods else []
@@ -113,7 +113,7 @@ class PackingTrial:
         return False
 
     def _move(self, pod: int, source: int) -> int | None:
-        """Move a pod to the fullest node that takes it."""
+        """Move a pod to the fullest node that fits, and return it."""
         view = self._view
         row = view.pods[pod]
         look = (id(row.shape), id(row.labels), row.namespace)
@@ -140,26 +140,26 @@ class PackingTrial:
 
 
 def nodes_in_use(view: View) -> Mask:
-    """[N]: nodes that pods may be packed onto: open ones that bear something already."""
+    """[N]: nodes that pods may be packed onto: open nodes with pods."""
     found: Mask = view.open & ~view.vacant
     return found
 
 
 def packing_cost(view: View, pod: int) -> Floats:
-    """[N]: the fuller a node, the better, by what it uses most of; but what others need more is left to them."""
+    """[N]: lower for fuller nodes, by their most used resource; nodes that others need more cost extra."""
     cost: Floats = 100.0 - view.utilisation.max(axis=0)
     asked = view.columns.requests(pod)
     for name, resource in view.columns.resource_index.items():
         if "/" in name and not asked[resource]:
             cost[view.whatif.free[resource] > 0] += _DEVICES
-    frowned = view.feasibility.node_masks.frowned_on(view.columns.shape(pod))
-    if frowned.any():
-        cost[frowned] += _FROWNED_ON
+    avoided = view.feasibility.node_masks.frowned_on(view.columns.shape(pod))
+    if avoided.any():
+        cost[avoided] += _AVOIDED
     return cost
 
 
 class UnderusedNodes:
-    """Nodes that use no more than their low thresholds of any resource; follows the view."""
+    """Nodes at or below the low thresholds of all resources; follows the view."""
 
     def __init__(self, view: View, pool: str | None, low: Mapping[str, float]) -> None:
         self._view = view
@@ -168,19 +168,19 @@ class UnderusedNodes:
         """[N]: before any move."""
 
     def cost(self, pod: int) -> Floats:
-        """[N]: what targets are worth to a pod from a hot node; infinite for those that are not underused."""
+        """[N]: the costs of targets for a pod from a hot node; infinite for nodes that are not underused."""
         return np.where(self.first | self._view.within(self._limit), self._view.cost(pod), np.inf)
 
 
 def explain_too_few(found: int, wanted: int, what: str) -> str:
-    """Why a strategy waits that acts only if so many nodes are underused; empty if enough are."""
+    """Return why a strategy that needs so many underused nodes waits; empty if there are enough."""
     if found >= wanted:
         return ""
     return f"{found} {'node is' if found == 1 else 'nodes are'} {what}, and minUnderusedNodes is {wanted}"
 
 
 class OtherResources:
-    """Per cent of allocatable by resource [R], of those that a node has and that do not count; follows the view."""
+    """[R]: per cent of allocatable of resources that nodes have and that do not count; follows the view."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -199,7 +199,7 @@ class OtherResources:
 
     @property
     def now(self) -> Floats:
-        """[R, N]: by those who are there; pods that are only expected may come elsewhere, or never."""
+        """[R, N]: now, without pods that are only expected: they may come elsewhere, or never."""
         whatif = self._view.whatif
         used: Ints = whatif.used[self._rows]
         for pod, node in whatif.expected.items():
@@ -208,6 +208,6 @@ class OtherResources:
         return found
 
     def within(self, use: Floats, limits: Mapping[str, float], default: float) -> Mask:
-        """[N]: nodes that are used up to these limits, if this [R, N] is what they use."""
+        """[N]: nodes whose use [R, N] is within these limits."""
         most: Floats = np.array([limits.get(name, default) for name in self.names], np.float64)
         return np.asarray((use <= most[:, None]).all(axis=0))

@@ -1,7 +1,7 @@
-"""What the strategies about troubled pods have in common: which pods they are about, and where these had better not go.
+"""What the strategies for pods in trouble share: which pods they handle, and which nodes are bad targets.
 
-TooManyRestarts, PodLifeTime and FailedPods ask it. A pod that its workload's annotation `scheduling-retries` entrusts
-to recovery is none of theirs, so that the two never fight over it.
+TooManyRestarts, PodLifeTime and FailedPods use it. They skip pods whose workload has the annotation
+`scheduling-retries`, so that they never conflict with recovery.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST = 1e6  # more than any use of a node can cost
 
 
 def find_ended(view: View, choice: PodSelection) -> list[int]:
-    """The pods that have ended on nodes in scope, are meant, and are not removed yet: the oldest first."""
+    """Return selected pods that have ended on nodes in scope and are not removed yet: the oldest first."""
     known = view.columns.node_index
     here = {name for name, at in known.items() if view.scope[at]}
     found = [
@@ -34,30 +34,30 @@ def find_ended(view: View, choice: PodSelection) -> list[int]:
 
 
 def states_of(pod: Pod, *, parts: Iterable[str] = ("",)) -> set[str]:
-    """The phase of a pod, its reason, and why its containers do not run or how they ended."""
+    """Return the pod's phase and reason, and why its containers wait or ended."""
     wanted = frozenset(parts)
     found = {pod.phase, pod.trouble.reason, *(each.reason for each in pod.trouble.states if each.part in wanted)}
     return found - {""}
 
 
 def exit_codes_of(pod: Pod, *, parts: Iterable[str] = ("",)) -> set[int]:
-    """The exit codes of containers that have ended and do not run again."""
+    """Return the exit codes of containers that have ended and are not running again."""
     wanted = frozenset(parts)
     return {each.code for each in pod.trouble.states if each.code is not None and each.part in wanted}
 
 
 def parts_of(*, init: bool, ephemeral: bool = False) -> tuple[str, ...]:
-    """Which containers of a pod are looked at."""
+    """Return the kinds of containers to check."""
     return ("", *(["init"] if init else []), *(["ephemeral"] if ephemeral else []))
 
 
 def is_moved(view: View, pod: int) -> bool:
-    """Whether the plan has moved it: then there is a new pod in its place, of no age and without a restart."""
+    """Whether the plan has moved the pod: its replacement has no age and no restarts."""
     return bool(view.at[pod] != view.columns.pod_at[pod])
 
 
 def other_nodes(view: View, pod: int) -> Mask | None:
-    """[N]: all nodes but the one that the plan moves the pod away from: back there it would be the same pod."""
+    """[N]: all nodes but the source of the pod's move in the plan: moving back would undo it."""
     if not is_moved(view, pod):
         return None
     mask = np.ones(len(view.nodes), np.bool_)
@@ -66,7 +66,7 @@ def other_nodes(view: View, pod: int) -> Mask | None:
 
 
 def past_sources(view: View, pod: int, strategy: str) -> set[int]:
-    """The nodes that a strategy has taken pods of the same workload away from, for as long as that is remembered."""
+    """Return the nodes that a strategy moved pods of the same workload away from, as far as that is recorded."""
     memories, known = view.columns.snapshot.memories, view.columns.node_index
     memory = memories.get(view.workloads.key(view.pods[pod])) if memories else None
     sources = {move.source for move in memory.moves if move.strategy == strategy} if memory is not None else set()
@@ -74,9 +74,9 @@ def past_sources(view: View, pod: int, strategy: str) -> set[int]:
 
 
 class TroubledNodes:
-    """Where a troubled pod had better not go: to nodes on which pods of its workload are in trouble, too.
+    """Nodes on which pods of the same workload are in trouble: bad targets for a pod in trouble.
 
-    Nor to those that a strategy, if one is named, has taken them away from before.
+    So are the nodes that the given strategy moved them away from before.
     """
 
     def __init__(self, view: View, troubled: Iterable[int] = (), strategy: str = "") -> None:
@@ -91,7 +91,7 @@ class TroubledNodes:
                 self._nodes[view.workloads.key(pod)].add(node)
 
     def cost(self, pod: int) -> Floats | None:
-        """[N]: the planner's own ranking, with these nodes last; None where it needs no change."""
+        """[N]: the planner's own costs, with these nodes last; None if there are none."""
         key = self._view.workloads.key(self._view.pods[pod])
         nodes = self._nodes.get(key, set()) | past_sources(self._view, pod, self._strategy)
         if not nodes:

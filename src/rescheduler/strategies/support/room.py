@@ -1,8 +1,8 @@
-"""What a pending pod lacks on each node, and which pods there could make up for it by leaving.
+"""Which nodes could take a pending pod if other pods left, and where those could go.
 
-`planning.room` asks for sets of pods of a given number. Whether the pods of a set have somewhere to go is its business;
-here it is only reckoned whether their leaving would be enough. Resources are weighed for all nodes at once; where other
-rules (host ports, anti-affinity, volumes) keep the pod away, the node is cleared in the what-if to see who breaks them.
+`RoomCandidates` finds sets of pods whose leaving would be enough, and `RoomSearch` their targets. Resources are
+compared for all nodes at once. Where other rules (host ports, anti-affinity, volumes) keep the pod away, the node is
+cleared in the what-if to find the pods that violate them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _OBSTRUCTED = 20
 
 @dataclass(frozen=True, slots=True)
 class RoomCandidate:
-    """A node, who must leave it in any case, who else could, and what must come free."""
+    """A node, the pods that must leave it, others that could, and how much must be freed."""
 
     node: int
     must: tuple[int, ...]
     others: tuple[int, ...]
     need: tuple[tuple[Ints, int], ...]
-    """For each resource that lacks: what every pod holds of it, and how much must come free."""
+    """For each resource that lacks: how much every pod holds of it, and how much must be freed."""
 
     def sets(self, number: int) -> Iterator[tuple[int, ...] | None]:
-        """The sets of so many pods whose leaving would be enough, and None for each that would not be."""
+        """Yield sets of this many pods whose leaving would be enough, and None for each set that would not."""
         choice = number - len(self.must)
         if choice < 0:
             return
@@ -45,7 +45,7 @@ class RoomCandidate:
             of_pods = dict(zip(others, held[others].tolist(), strict=True))
             lacking = amount - int(held[list(self.must)].sum())
             most = max(of_pods.values(), default=0)
-            # Whoever is so small that the largest could not make up for it helps nobody.
+            # Pods so small that the largest others could not make up for them are no help.
             others = [pod for pod in others if of_pods[pod] + (choice - 1) * most >= lacking]
             lacks.append((of_pods, lacking))
         for pods in combinations(others, choice):
@@ -54,7 +54,7 @@ class RoomCandidate:
 
 
 class RoomCandidates:
-    """Looks at nodes on behalf of pending pods, in the what-if as it is now."""
+    """Finds nodes for pending pods in the current what-if."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -67,7 +67,7 @@ class RoomCandidates:
         """Pods that have been moved out of the way already."""
 
     def singles(self, pending: int) -> Iterator[tuple[int, int]]:
-        """Node and pod wherever the leaving of one pod is enough: the lower rank first, then the smaller."""
+        """Yield node and pod wherever the leaving of one pod is enough: lower ranks first, then smaller pods."""
         pods = self._movable(pending, self._lacks_only_room(pending))
         at = self._view.at[pods]
         for resource, amount in self._view.feasibility.fit.requests(pending):
@@ -78,7 +78,7 @@ class RoomCandidates:
         yield from zip(at[order].tolist(), pods[order].tolist(), strict=True)
 
     def several(self, pending: int, number: int) -> Iterator[RoomCandidate]:
-        """The nodes that lack only room and where so many pods could be enough; those that lack least first."""
+        """Yield nodes that lack only room and where this many pods could be enough; the smallest lack first."""
         nodes = self._lacks_only_room(pending)
         pods = self._movable(pending, nodes)
         at = self._view.at[pods]
@@ -98,17 +98,17 @@ class RoomCandidates:
             yield RoomCandidate(node, (), tuple(here.tolist()), self._need(pending, node))
 
     def obstructed(self, pending: int) -> list[RoomCandidate]:
-        """Nodes that would have the room, or might, but for other rules that pods there break by being there."""
+        """Return nodes with enough capacity on which other rules keep the pod away because of pods there."""
         view, feasibility = self._view, self._view.feasibility
         roomy = feasibility.fit.fits(pending, self._columns.allocatable) & feasibility.node_mask(pending) & view.open
         nodes = np.flatnonzero(roomy & ~self._lacks_only_room(pending))
         fewest_first = nodes[np.argsort(view.residents.counts[nodes], kind="stable")]
-        found = (self._cleared(pending, node) for node in fewest_first[:_OBSTRUCTED].tolist())
-        return [clearing for clearing in found if clearing is not None]
+        found = (self._clear(pending, node) for node in fewest_first[:_OBSTRUCTED].tolist())
+        return [candidate for candidate in found if candidate is not None]
 
     @cached_property
     def sizes(self) -> Floats:
-        """[P]: what each pod takes of its node, of what it takes most of; CPU or memory, which every node has."""
+        """[P]: each pod's largest share of its node, of CPU or memory."""
         at = self._columns.pod_at
         whole = np.maximum(self._columns.allocatable[:2, at], 1)
         found: Floats = np.maximum(self._held_of(0) / whole[0], self._held_of(1) / whole[1])
@@ -119,8 +119,8 @@ class RoomCandidates:
         """[P]: by priority, then by eviction cost."""
         return np.fromiter((pod.rank for pod in self._view.pods), np.int64, len(self._view.pods))
 
-    def _cleared(self, pending: int, node: int) -> RoomCandidate | None:
-        """Let all leave who may, then let them back one by one to see who keeps the pending pod away."""
+    def _clear(self, pending: int, node: int) -> RoomCandidate | None:
+        """Remove all pods that may leave, then put them back one by one to find those in the way."""
         view, whatif = self._view, self._view.whatif
         only = np.zeros(len(view.nodes), np.bool_)
         only[node] = True
@@ -145,12 +145,12 @@ class RoomCandidates:
         return tuple((self._held_of(r), int(amount - free[r])) for r, amount in asked if amount > free[r])
 
     def _lacks_only_room(self, pending: int) -> Mask:
-        """[N]: where the pod would fit if the node were empty, and nothing else speaks against it."""
+        """[N]: nodes that the pod would fit on if they were empty."""
         found: Mask = self._view.open & self._view.feasibility.mask(pending, self._columns.allocatable)
         return found
 
     def _movable(self, pending: int, nodes: Mask) -> NDArray[np.int64]:
-        """The pods on these nodes that may have to make room for the pending one: none of higher priority."""
+        """Return the pods on these nodes that may make room for the pending one: none of higher priority."""
         view, at = self._view, self._view.at
         allowed = self._standing & (at >= 0) & nodes[at] & (self._priority <= view.pods[pending].priority)
         unavailable = [*self.taken, *view.moved]
@@ -158,7 +158,7 @@ class RoomCandidates:
         return np.flatnonzero(allowed)
 
     def _held_of(self, resource: int) -> Ints:
-        """[P]: what each pod holds of a resource."""
+        """[P]: how much of a resource each pod holds."""
         if resource not in self._held:
             held: Ints = self._columns.shape_requests[self._columns.pod_shape, resource]
             for pod, amounts in self._columns.resized.items():
@@ -168,31 +168,31 @@ class RoomCandidates:
 
 
 _STEPS = 1_000
-"""How often, for one pending pod, it is looked at where a pod could go, or tried whether the rules survive it."""
+"""Searches for targets and trials of moves for one pending pod."""
 _STEPS_IN_ALL = 20_000
-"""The same, for all pending pods of one plan."""
+"""The same for all pending pods of one plan."""
 _SETS = 20_000
-"""How many sets of pods of one size are weighed for one pending pod."""
+"""Sets of pods of one size that are compared for one pending pod."""
 _SETS_IN_ALL = 400_000
-"""The same, for all pending pods of one plan."""
+"""The same for all pending pods of one plan."""
 _ENOUGH = 1_000
-"""So many of them whose leaving would be enough are a sufficient choice."""
+"""Enough sets to choose from whose leaving would be enough."""
 
 Moves = tuple[tuple[int, int], ...]
 """Pods and their targets."""
 Refused = set[tuple[int, ...]]
-"""Sets of pods, each in order, that the planner did not let go."""
+"""Sets of pods, each sorted, that the planner refused."""
 
 
 class Room(NamedTuple):
-    """Where a pending pod is to be, and which pods go where for it."""
+    """The node for a pending pod, and the moves that make room there."""
 
     node: int
     moves: Moves = ()
 
 
-class _Leaving(NamedTuple):
-    """Pods whose leaving would let the pending pod in; what sorts first is preferred."""
+class _PodSet(NamedTuple):
+    """Pods whose leaving would let the pending pod in; the smallest sorts first."""
 
     rank: int
     size: float
@@ -205,19 +205,19 @@ class RoomSearch:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._clearings = RoomCandidates(view)
+        self._candidates = RoomCandidates(view)
         self._most_moves = 0
         self._refused: Refused = set()
         self._objecting: dict[int, bool] = {}
-        """What is known of pods; a limit that is reached in the meantime, the planner tells."""
+        """Cached objections of guards to moving pods; limits reached in the meantime are left to the planner."""
         self._steps = 0
         self._steps_left = _STEPS_IN_ALL
         self._sets_left = _SETS_IN_ALL
         self._nowhere: dict[tuple[int, int, str], set[int]] = {}
-        """For pods of one look that no node takes, as things are: the nodes from which that was seen."""
+        """Pods of one look that no node takes in the current what-if: the nodes from which that was found."""
 
     def find(self, pending: Iterable[int], most_moves: int, refused: Refused) -> list[Room] | None:
-        """Room for all of these, or none."""
+        """Return room for all of these pods, or None."""
         self._most_moves, self._refused = most_moves, refused
         rooms: list[Room] = []
         with self._view.whatif.trial():
@@ -227,11 +227,11 @@ class RoomSearch:
                     break
                 self._view.whatif.place(pod, room.node)
                 rooms.append(room)
-                self._clearings.taken.update(each for each, _ in room.moves)
+                self._candidates.taken.update(each for each, _ in room.moves)
                 self._nowhere.clear()  # things have changed
         if rooms:
-            # The trial is over, and the planner may do as it was told.
-            self._clearings.taken.clear()
+            # The trial is over, and the planner may make these moves.
+            self._candidates.taken.clear()
             self._nowhere.clear()
         return rooms if room is not None else None
 
@@ -242,51 +242,51 @@ class RoomSearch:
         if not self._most_moves:
             return None
         self._steps = allowed = min(_STEPS, self._steps_left)
-        room = self._cleared(pending)
+        room = self._clear(pending)
         self._steps_left -= allowed - max(self._steps, 0)
         return room
 
-    def _cleared(self, pending: int) -> Room | None:
-        """Room for a pod that fits nowhere, with the moves laid in."""
-        obstructed = self._clearings.obstructed(pending)
+    def _clear(self, pending: int) -> Room | None:
+        """Find room for a pod that fits nowhere, and apply the moves to the what-if."""
+        obstructed = self._candidates.obstructed(pending)
         for number in range(1, self._most_moves + 1):
-            for leaving in self._leavings(pending, number, obstructed):
-                moves = self._gone(leaving.pods, pending, leaving.node)
+            for pod_set in self._pod_sets(pending, number, obstructed):
+                moves = self._move_all(pod_set.pods, pending, pod_set.node)
                 if moves is not None:
-                    return Room(leaving.node, moves)
+                    return Room(pod_set.node, moves)
                 if self._steps <= 0:
                     return None
         return None
 
-    def _leavings(self, pending: int, number: int, obstructed: list[RoomCandidate]) -> Iterator[_Leaving]:
-        """The sets of so many pods of a node whose leaving could be enough, the preferred first."""
-        clearings: Iterable[RoomCandidate] = obstructed
+    def _pod_sets(self, pending: int, number: int, obstructed: list[RoomCandidate]) -> Iterator[_PodSet]:
+        """Yield sets of this many pods of a node whose leaving could be enough, the preferred first."""
+        candidates: Iterable[RoomCandidate] = obstructed
         if number == 1:
-            for node, pod in self._clearings.singles(pending):
+            for node, pod in self._candidates.singles(pending):
                 if (pod,) not in self._refused and self._may_go(pod):
-                    yield self._leaving(node, (pod,))
+                    yield self._pod_set(node, (pod,))
         else:
-            clearings = (*self._clearings.several(pending, number), *obstructed)
-        yield from sorted(self._sets(clearings, number))
+            candidates = (*self._candidates.several(pending, number), *obstructed)
+        yield from sorted(self._sets(candidates, number))
 
-    def _sets(self, clearings: Iterable[RoomCandidate], number: int) -> Iterator[_Leaving]:
+    def _sets(self, candidates: Iterable[RoomCandidate], number: int) -> Iterator[_PodSet]:
         weighed = found = 0
-        for clearing in clearings:
-            for pods in clearing.sets(number):
+        for candidate in candidates:
+            for pods in candidate.sets(number):
                 weighed += 1
                 self._sets_left -= 1
                 if weighed > _SETS or self._sets_left < 0 or found > _ENOUGH:
                     return
                 if pods is not None and tuple(sorted(pods)) not in self._refused and all(map(self._may_go, pods)):
                     found += 1
-                    yield self._leaving(clearing.node, pods)
+                    yield self._pod_set(candidate.node, pods)
 
-    def _leaving(self, node: int, pods: tuple[int, ...]) -> _Leaving:
-        size = float(self._clearings.sizes[list(pods)].sum())
-        return _Leaving(max(self._view.pods[pod].rank for pod in pods), size, node, tuple(sorted(pods)))
+    def _pod_set(self, node: int, pods: tuple[int, ...]) -> _PodSet:
+        size = float(self._candidates.sizes[list(pods)].sum())
+        return _PodSet(max(self._view.pods[pod].rank for pod in pods), size, node, tuple(sorted(pods)))
 
     def _may_go(self, pod: int) -> bool:
-        """Whether nobody objects to moving it, and it might find a place; of a pod group all would have to come."""
+        """Whether no guard objects, and it may find a target; members of pod groups would all have to move."""
         if pod not in self._objecting:
             grouped = len(self._view.groups.members(pod)) > 1
             self._objecting[pod] = grouped or self._view.objection(pod) is not None
@@ -296,19 +296,19 @@ class RoomSearch:
         row = self._view.pods[pod]
         return id(row.shape), id(row.labels), row.namespace
 
-    def _gone(self, pods: tuple[int, ...], pending: int, node: int, done: Moves = ()) -> Moves | None:
-        """Lay in moves of all these pods to elsewhere, the largest first, so that the pending pod fits; or nothing."""
+    def _move_all(self, pods: tuple[int, ...], pending: int, node: int, done: Moves = ()) -> Moves | None:
+        """Apply moves of all these pods to other nodes, the largest first, so that the pending pod fits; or none."""
         view = self._view
         if not pods:
             return done if view.feasibility.mask(pending)[node] else None
-        pod = max(pods, key=lambda one: (self._clearings.sizes[one], -one))
+        pod = max(pods, key=lambda one: (self._candidates.sizes[one], -one))
         for target in self._targets(pod, node, first=not done):
             if self._steps <= 0:
                 return None
             self._steps -= 1
             if not view.feasibility.try_move(pod, target, side_by_side=view.method(pod) is not Method.EVICT):
                 rest = tuple(one for one in pods if one != pod)
-                moves = self._gone(rest, pending, node, (*done, (pod, target)))
+                moves = self._move_all(rest, pending, node, (*done, (pod, target)))
                 if moves is not None:
                     return moves
             view.whatif.remove(pod, target)
@@ -316,7 +316,7 @@ class RoomSearch:
         return None
 
     def _targets(self, pod: int, node: int, *, first: bool) -> list[int]:
-        """Where a pod could go, the best first."""
+        """Return the feasible targets of a pod, the best first."""
         if not self._may_go(pod):
             return []
         self._steps -= 1

@@ -1,4 +1,4 @@
-"""Which pods a strategy is about: filters that several strategies have in common, and whether a pod meets them.
+"""Filters that several strategies share, and whether a pod passes them.
 
 A strategy with PodFilters among its settings asks PodSelection about each pod before proposing it. Exclusions that hold
 for all strategies (namespaces, selectors, labels) are checked by guards.
@@ -24,7 +24,7 @@ _RETRIES = (labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES)
 
 
 class PodFilters(StrategySettings):
-    """Which pods a strategy is about."""
+    """Which pods a strategy handles."""
 
     namespaces: tuple[str, ...] = Field((), description="Only pods in these namespaces; empty means all.")
     excluded_namespaces: tuple[str, ...] = Field(
@@ -33,14 +33,16 @@ class PodFilters(StrategySettings):
     pod_selector: LabelSelector = Field("", description="Only pods with these labels, such as `app=web,tier!=db`.")
     owner_kinds: tuple[str, ...] = Field(
         (),
-        description="Only pods whose controller, or the workload above it, is of one of these kinds: `ReplicaSet`, "
-        "`Deployment`, `StatefulSet`, `Job`; `Pod` means pods that nobody manages.",
+        description=(
+            "Only pods whose controller, or the workload above it, has one of these kinds: `ReplicaSet`, "
+            "`Deployment`, `StatefulSet`, `Job`; `Pod` means pods without a controller."
+        ),
     )
-    excluded_owner_kinds: tuple[str, ...] = Field((), description="No pods whose owner is of one of these kinds.")
+    excluded_owner_kinds: tuple[str, ...] = Field((), description="No pods whose owner has one of these kinds.")
 
     @property
     def match_all(self) -> bool:
-        """Whether no pod is left out."""
+        """Whether the filters exclude no pod."""
         return not (
             self.namespaces
             or self.excluded_namespaces
@@ -59,7 +61,7 @@ class PodFilters(StrategySettings):
 
 
 class PodSelection:
-    """Says of pods whether a strategy with these filters is about them."""
+    """Checks whether pods pass the filters of a strategy."""
 
     def __init__(self, filters: PodFilters, view: View) -> None:
         self._filters = filters
@@ -68,11 +70,11 @@ class PodSelection:
         self._selector: Selector | None = parse_selector(filters.pod_selector) if filters.pod_selector else None
 
     def accepts(self, pod: Pod) -> bool:
-        """Whether the filters mean it, and its workload does not have recovery look after it (`scheduling-retries`)."""
+        """Whether the pod passes, and its workload does not use recovery (`scheduling-retries`)."""
         return self.matches(pod) and all(self._workloads.annotation(pod, mark) is None for mark in _RETRIES)
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the filters mean it, entrusted to recovery or not."""
+        """Whether the pod passes the filters, with or without recovery."""
         filters = self._filters
         if filters.namespaces and pod.namespace not in filters.namespaces:
             return False
@@ -89,16 +91,16 @@ class PodSelection:
         return True
 
     def select(self, pods: list[int]) -> list[int]:
-        """Those of these pods that the filters mean, entrusted to recovery or not."""
+        """Return the pods that pass the filters, with or without recovery."""
         return pods if self._filters.match_all else [pod for pod in pods if self.matches(self._view.pods[pod])]
 
     def owner_kinds(self, pod: Pod) -> frozenset[str]:
-        """The kind of the pod's controller, and of the workload above that."""
+        """Return the kinds of the pod's controller and of the workload above it."""
         above = self._workloads.key(pod)[0]
         return frozenset({above} if pod.owner is None else {above, pod.owner.kind})
 
     def has_controller(self, pod: Pod) -> bool:
-        """Whether it has a controller that is still there, as far as the input can tell."""
+        """Whether the pod has a controller that still exists, as far as the input shows."""
         if pod.owner is None:
             return False
         controller = self._workloads.controller(pod)
@@ -108,14 +110,14 @@ class PodSelection:
 
 
 Percents = dict[str, Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]]
-"""Per cent by the name of a resource."""
+"""Per cent by resource."""
 
 Weights = dict[str, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]]
-"""How much resources count, by their names."""
+"""Weights by resource."""
 
 
 def find_uncounted(field: str, given: Mapping[str, float], counted: Collection[str]) -> Iterator[Misfit]:
-    """A word about each name in a field that is no resource which counts."""
+    """Report each name in a field that is not a resource with a threshold."""
     for name in given:
         if name not in counted:
             known = ", ".join(counted)
@@ -123,5 +125,5 @@ def find_uncounted(field: str, given: Mapping[str, float], counted: Collection[s
 
 
 def by_resource(view: View, given: Mapping[str, float], default: float) -> Floats:
-    """[R]: the number of each resource that counts."""
+    """[R]: the value for each resource that counts."""
     return np.array([given.get(name, default) for name in view.names], np.float64)

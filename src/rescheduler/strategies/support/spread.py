@@ -1,9 +1,9 @@
-"""How many moves a spread constraint is away from holding, and what one more move would change of that.
+"""How many moves a spread constraint is away from holding, which moves repair it, and which comes first.
 
 Counts are even enough when all domains are within a band of maxSkew: between some level and that much above it. The
-moves that takes are as many as pods are missing below the band or too many above it, whichever is more; the best level
-counts. A single move changes that number by one at most, so whoever lowers it with every move makes the fewest moves
-that there can be. Domains with the same count are alike, so everything goes by distinct counts: 5,000 nodes make few.
+moves that takes are the pods missing below the band or too many above it, whichever is more; the best level counts. A
+single move changes that number by at most one, so lowering it with every move makes the fewest moves possible. Domains
+with the same count are alike, so everything goes by distinct counts: 5,000 nodes have few.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rescheduler.planning.view import View
 
 
 class Bounds(NamedTuple):
-    """What limits the band: how far down it may begin, because of pods that stay, and how far up, for want of room."""
+    """Limits of the band: its lowest level, because of pods that stay, and its highest, for want of room."""
 
     least: int = 0
     most: int = 2**31
 
 
 class SpreadDeficit:
-    """What would even out one constraint, as its counts are now; make a new one when a counted pod has moved."""
+    """The moves that one constraint needs with its current counts; create a new one when a counted pod has moved."""
 
     def __init__(self, constraint: Constraint, bounds: Bounds) -> None:
         self.constraint = constraint
@@ -44,21 +44,21 @@ class SpreadDeficit:
         place[constraint.present] = np.searchsorted(values, domains)
         place[-1] = self._nowhere
         self.place: Indexes = place
-        """For the number of each domain (-1 for none) the number of its count, to look up in `change`."""
+        """By domain (-1 for none) the index of its count in `change`."""
         self.change: Floats
-        """[V+1, V+1]: what a move from a domain of one count to another domain of another count adds to `need`."""
+        """[V+1, V+1]: the change of `need` by a move from a domain of one count to a domain of another count."""
         self.need: float
-        """The fewest moves after which the constraint holds, as far as one can tell from counts and bounds."""
-        self._reckon(self._levels(bounds))
+        """The fewest moves after which the constraint holds, judged by counts and bounds."""
+        self._compute(self._levels(bounds))
 
     def places(self) -> Indexes:
-        """[N]: for each node the number of its domain's count, to look up in `change`."""
+        """[N]: for each node the index of its domain's count in `change`."""
         counts = self.constraint.counts
         found = self.place[counts.domain]
         return found if counts.eligible is None else np.where(counts.eligible, found, self._nowhere)
 
     def _levels(self, bounds: Bounds) -> Ints:
-        """Where the band may begin. Where the bounds leave no band that all pods fit into, the nearest to one."""
+        """Return where the band may begin; if the bounds leave no band for all pods, the nearest level to one."""
         total, domains = int((self._values * self._number).sum()), len(self.constraint.present)
         if domains < max(self.constraint.min_domains, 1):
             return np.zeros(1, np.int64)  # the emptiest domain counts as empty, whatever is in it
@@ -67,7 +67,7 @@ class SpreadDeficit:
         last = min(last, bounds.most)
         return np.arange(min(first, last), last + 1)
 
-    def _reckon(self, level: Ints) -> None:
+    def _compute(self, level: Ints) -> None:
         values, number, skew = self._values[:, None], self._number[:, None], self.constraint.max_skew
         low, high = values < level, values >= level + skew
         below = (number * np.where(low, level - values, 0)).sum(axis=0)
@@ -91,7 +91,7 @@ _Kind = tuple[int, tuple[Constraint, ...]]
 
 
 class SpreadMove(NamedTuple):
-    """A pod, why it should move, and what each target would cost."""
+    """A pod, why it should move, and the cost of each target."""
 
     pod: int
     why: str
@@ -99,7 +99,7 @@ class SpreadMove(NamedTuple):
 
 
 class MovePriority(NamedTuple):
-    """What comes first: what mends most, then low priority and eviction cost, then what leaves the fullest domains."""
+    """The order of moves: most improvement, then low priority and eviction cost, then the fullest domains."""
 
     change: float
     rank: int
@@ -108,21 +108,21 @@ class MovePriority(NamedTuple):
 
 
 class EquivalentPods:
-    """Pods of one kind in the same domains, those of low rank first."""
+    """Pods of one kind in the same domains, low ranks first."""
 
     __slots__ = ("domains", "hopeless", "kind", "pods")
 
     def __init__(self, kind: _Kind, domains: tuple[int, ...]) -> None:
         self.kind = kind
         self.domains = domains
-        """The number of its domain for each of the constraints; -1 where it does not count."""
+        """The domain for each of the constraints; -1 where the pod does not count."""
         self.pods: list[int] = []
         self.hopeless = -np.inf
-        """Targets that change this much or less were tried in vain."""
+        """Targets with this change or less were tried in vain."""
 
 
 class SpreadRepair:
-    """The moves that one constraint needs."""
+    """Finds the moves that one constraint needs."""
 
     def __init__(
         self, view: View, constraint: Constraint, families: Sequence[Constraints], pods: Iterable[int]
@@ -130,48 +130,50 @@ class SpreadRepair:
         self._view = view
         self._constraint = constraint
         self._families = families
-        """The family of the constraint last; what comes before it must not get worse."""
-        self._evenings: dict[Constraint, tuple[SpreadDeficit, Indexes]] = {}
-        self._cells: dict[int, EquivalentPods] = {}
-        """For each pod that may still be proposed."""
-        self._told = False
-        """Whether people have been told why the constraint stays broken."""
+        """The family of the constraint is the last; those before it must not get worse."""
+        self._deficits: dict[Constraint, tuple[SpreadDeficit, Indexes]] = {}
+        self._groups: dict[int, EquivalentPods] = {}
+        """The group of each pod that may still be proposed."""
+        self._explained = False
+        """Whether the plan already says why the constraint stays violated."""
         known: dict[tuple[_Kind, tuple[int, ...]], EquivalentPods] = {}
         for pod in sorted(pods, key=lambda p: (view.pods[p].rank, p)):
             place = self._place(pod)
-            cell = known.setdefault(place, EquivalentPods(*place))
-            cell.pods.append(pod)
-            self._cells[pod] = cell
+            group = known.setdefault(place, EquivalentPods(*place))
+            group.pods.append(pod)
+            self._groups[pod] = group
         self._all = list(known.values())
-        self._room: Ints = _room(view, next(iter(self._cells))) if self._cells else np.zeros(len(view.nodes), np.int64)
+        self._room: Ints = (
+            _room(view, next(iter(self._groups))) if self._groups else np.zeros(len(view.nodes), np.int64)
+        )
 
     def next_move(self) -> SpreadMove | None:
-        """The best move now; None when there is none that helps."""
+        """Return the best move now; None when no move helps."""
         if self._constraint.skew() <= self._constraint.max_skew:
             return None
         judged: list[tuple[MovePriority, EquivalentPods]] = []
-        for bound, cell in self._by_promise():
-            # What a cell is worth in truth may be less than what the next one promises.
+        for bound, group in self._by_promise():
+            # What a group is worth in truth may be less than what the next one promises.
             if judged and min(judged, key=lambda each: each[0])[0] < bound:
                 break
-            change = self._best(cell)
+            change = self._best(group)
             if change < 0:
-                judged.append((bound._replace(change=change), cell))
+                judged.append((bound._replace(change=change), group))
         if not judged:
             return self._example()
-        merit, cell = min(judged, key=lambda each: each[0])
-        return self._candidate(cell, merit.change)
+        merit, group = min(judged, key=lambda each: each[0])
+        return self._candidate(group, merit.change)
 
     def handle(self, candidate: SpreadMove, decision: ProposalResult) -> None:
-        """What became of a move."""
-        self._told = True
-        cell = self._cells[candidate.pod]
-        if decision.refused_by(PlanGuard.NO_TARGET) and not self._in_group(candidate.pod):
-            cell.hopeless = float(self._changes(cell)[np.isfinite(candidate.cost)].max())
+        """Learn from the planner's answer to a move."""
+        self._explained = True
+        group = self._groups[candidate.pod]
+        if decision.refused_by(PlanGuard.NO_TARGET) and not self._in_pod_group(candidate.pod):
+            group.hopeless = float(self._changes(group)[np.isfinite(candidate.cost)].max())
             return  # what no node takes, no node takes its look-alike from here either
-        cell.pods.remove(candidate.pod)
-        del self._cells[candidate.pod]
-        self._evenings.clear()
+        group.pods.remove(candidate.pod)
+        del self._groups[candidate.pod]
+        self._deficits.clear()
         if decision.accepted:
             source, target = int(self._view.columns.pod_at[candidate.pod]), int(self._view.at[candidate.pod])
             self._room[source] += 1
@@ -179,7 +181,7 @@ class SpreadRepair:
             for each in self._all:
                 each.hopeless = -np.inf
 
-    def _in_group(self, pod: int) -> bool:
+    def _in_pod_group(self, pod: int) -> bool:
         return bool(self._view.groups.members(pod))
 
     def _place(self, pod: int) -> tuple[_Kind, tuple[int, ...]]:
@@ -189,33 +191,33 @@ class SpreadRepair:
         return (int(self._view.columns.pod_shape[pod]), constraints), domains
 
     def _by_promise(self) -> Iterator[tuple[MovePriority, EquivalentPods]]:
-        """The cells that may help, with the most that they may change, best first."""
+        """Yield groups of pods that may help, by the largest possible improvement, best first."""
         found: list[tuple[MovePriority, EquivalentPods]] = []
         kinds: dict[_Kind, list[EquivalentPods]] = {}
-        for cell in self._all:
-            if cell.pods:
-                kinds.setdefault(cell.kind, []).append(cell)
-        for (_, constraints), cells in kinds.items():
-            domains: Ints = np.array([cell.domains for cell in cells]).T
-            bound, fullness = np.zeros(len(cells)), np.zeros(len(cells), np.int64)
-            for constraint, of_cells in zip(constraints, domains, strict=True):
-                evening, _ = self._evening(constraint)
-                bound += np.minimum(evening.change.min(axis=1), 0.0)[evening.place[of_cells]]
-                fullness += constraint.counts.counts[of_cells]
+        for group in self._all:
+            if group.pods:
+                kinds.setdefault(group.kind, []).append(group)
+        for (_, constraints), groups in kinds.items():
+            domains: Ints = np.array([group.domains for group in groups]).T
+            bound, fullness = np.zeros(len(groups)), np.zeros(len(groups), np.int64)
+            for constraint, of_groups in zip(constraints, domains, strict=True):
+                deficit, _ = self._deficit(constraint)
+                bound += np.minimum(deficit.change.min(axis=1), 0.0)[deficit.place[of_groups]]
+                fullness += constraint.counts.counts[of_groups]
             for at in np.flatnonzero(bound < 0).tolist():
-                pod = cells[at].pods[0]
+                pod = groups[at].pods[0]
                 merit = MovePriority(float(bound[at]), self._view.pods[pod].rank, -int(fullness[at]), pod)
-                found.append((merit, cells[at]))
+                found.append((merit, groups[at]))
         yield from sorted(found, key=lambda each: each[0])
 
-    def _evening(self, constraint: Constraint) -> tuple[SpreadDeficit, Indexes]:
-        if constraint not in self._evenings:
-            evening = SpreadDeficit(constraint, self._bounds(constraint))
-            self._evenings[constraint] = (evening, evening.places())
-        return self._evenings[constraint]
+    def _deficit(self, constraint: Constraint) -> tuple[SpreadDeficit, Indexes]:
+        if constraint not in self._deficits:
+            deficit = SpreadDeficit(constraint, self._bounds(constraint))
+            self._deficits[constraint] = (deficit, deficit.places())
+        return self._deficits[constraint]
 
     def _bounds(self, constraint: Constraint) -> Bounds:
-        """Domains that nothing can leave or come to any more hold the others where they are."""
+        """Return the limits of domains that no pod can leave, or come to, any more."""
         counts, present = constraint.counts, constraint.present
         usable = counts.domain >= 0 if counts.eligible is None else counts.eligible
         room = np.bincount(counts.domain[usable], self._room[usable], len(counts.counts))
@@ -223,18 +225,18 @@ class SpreadRepair:
         if constraint is not self._constraint:
             return Bounds(most=most)
         staying = counts.counts.copy()
-        for cell in self._all:
-            staying[cell.domains[cell.kind[1].index(constraint)]] -= len(cell.pods)
+        for group in self._all:
+            staying[group.domains[group.kind[1].index(constraint)]] -= len(group.pods)
         return Bounds(int(staying[present].max(initial=0)) - constraint.max_skew, most)
 
-    def _changes(self, cell: EquivalentPods) -> Floats:
-        """[N]: by how many moves all constraints together come nearer if one of the pods goes there; less is better."""
+    def _changes(self, group: EquivalentPods) -> Floats:
+        """[N]: the change of the moves needed by all constraints if one of the pods goes there; less is better."""
         total: Floats = np.zeros(len(self._view.nodes))
         worse: Mask | None = None
-        important = len(self._families) > 1 and {*self._families[0].counting(cell.pods[0])}
-        for constraint, domain in zip(cell.kind[1], cell.domains, strict=True):
-            evening, places = self._evening(constraint)
-            change = evening.change[evening.place[domain]][places]
+        important = len(self._families) > 1 and {*self._families[0].counting(group.pods[0])}
+        for constraint, domain in zip(group.kind[1], group.domains, strict=True):
+            deficit, places = self._deficit(constraint)
+            change = deficit.change[deficit.place[domain]][places]
             if domain >= 0:
                 change[constraint.counts.domain == domain] = 0.0
             if important and constraint in important:
@@ -245,16 +247,16 @@ class SpreadRepair:
             total[worse] = np.inf
         return total
 
-    def _best(self, cell: EquivalentPods) -> float:
-        """The most that the constraints come nearer if one of the pods goes where it could go now."""
-        changes = self._changes(cell)
-        helpful = (changes < 0) & (changes > cell.hopeless)
+    def _best(self, group: EquivalentPods) -> float:
+        """Return the largest improvement of a move that is feasible now."""
+        changes = self._changes(group)
+        helpful = (changes < 0) & (changes > group.hopeless)
         if helpful.any():
-            helpful &= self._feasible(cell.pods[0])
+            helpful &= self._feasible(group.pods[0])
         return float(changes[helpful].min()) if helpful.any() else 0.0
 
     def _feasible(self, pod: int) -> Mask:
-        """[N]: where the pod could be; above the thresholds, too, for a hard constraint."""
+        """[N]: feasible targets of the pod; above the thresholds too, for a hard constraint."""
         view = self._view
         if len(self._families) > 1:
             return view.feasible_targets(pod)
@@ -264,38 +266,38 @@ class SpreadRepair:
             view.whatif.remove(pod, int(view.at[pod]))
             return view.feasibility.mask(pod)
 
-    def _candidate(self, cell: EquivalentPods, change: float) -> SpreadMove:
-        changes, pod = self._changes(cell), cell.pods[0]
+    def _candidate(self, group: EquivalentPods, change: float) -> SpreadMove:
+        changes, pod = self._changes(group), group.pods[0]
         fullness: Floats = np.zeros(len(changes))
-        for constraint in cell.kind[1]:
+        for constraint in group.kind[1]:
             fullness += constraint.counts.at_nodes()
         cost = fullness * _EMPTIER + np.clip(self._view.cost(pod), -_MOST_HEAT, _MOST_HEAT)
         cost[changes != change] = np.inf
-        return SpreadMove(pod, self._why(cell, int(cost.argmin())), cost)
+        return SpreadMove(pod, self._why(group, int(cost.argmin())), cost)
 
     def _example(self) -> SpreadMove | None:
-        """A move that would help and cannot be made: the planner tells people why the constraint stays broken."""
-        if self._told:
+        """Return a move that would help but is not feasible, so that the plan says what stays violated."""
+        if self._explained:
             return None
-        for _, cell in self._by_promise():
-            changes = self._changes(cell)
+        for _, group in self._by_promise():
+            changes = self._changes(group)
             if changes.min() < 0:
-                return self._candidate(cell, float(changes.min()))
+                return self._candidate(group, float(changes.min()))
         return None
 
-    def _why(self, cell: EquivalentPods, target: int) -> str:
-        """Which constraints the move to such a target mends."""
+    def _why(self, group: EquivalentPods, target: int) -> str:
+        """Describe the constraints that a move to this target improves."""
         parts: list[str] = []
-        for constraint, domain in zip(cell.kind[1], cell.domains, strict=True):
-            evening, places = self._evening(constraint)
+        for constraint, domain in zip(group.kind[1], group.domains, strict=True):
+            deficit, places = self._deficit(constraint)
             apart = constraint.counts.domain[target] != domain
-            if domain >= 0 and apart and evening.change[evening.place[domain], places[target]] < 0:
-                parts.append(self._told_of(constraint, domain))
+            if domain >= 0 and apart and deficit.change[deficit.place[domain], places[target]] < 0:
+                parts.append(self._describe(constraint, domain))
         if not parts:  # what it mends does not count the pod where it is
-            parts.append(self._told_of(self._constraint, cell.domains[cell.kind[1].index(self._constraint)]))
+            parts.append(self._describe(self._constraint, group.domains[group.kind[1].index(self._constraint)]))
         return f"spread over {' and over '.join(parts)}"
 
-    def _told_of(self, constraint: Constraint, domain: int) -> str:
+    def _describe(self, constraint: Constraint, domain: int) -> str:
         values = self._view.columns.domain_values(constraint.key)
         counts, present = constraint.counts.counts, constraint.present
         low = int(present[counts[present].argmin()])
@@ -309,7 +311,7 @@ class SpreadRepair:
 
 
 def _room(view: View, pod: int) -> Ints:
-    """[N]: how many such pods would fit, as far as resources and the nodes' own rules go."""
+    """[N]: how many such pods fit by resources and the node's own rules."""
     asked = view.columns.requests(pod)
     some = asked > 0
     fits = (view.whatif.free[some] // asked[some, None]).min(axis=0)

@@ -10,7 +10,7 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.violations import AntiAffinityViolation, find_violations
+from rescheduler.strategies.pod_anti_affinity import AntiAffinityViolation, find_violations
 from tests.support.examples import examples
 from tests.support.generated import clusters
 
@@ -20,7 +20,7 @@ from tests.support.generated import clusters
 def test_the_pods_in_clashes_are_those_that_could_not_come_where_they_are(snapshot: ClusterSnapshot) -> None:
     staying = tuple(pod for pod in snapshot.pods if not pod.deleting and not pod.nominated)
     view = Planner(replace(snapshot, pods=staying), Policy()).view
-    found = {pod for clash in find_violations(view) for pod in clash.rule_owners | clash.meant if clash.count(pod)}
+    found = {pod for clash in find_violations(view) for pod in clash.rule_owners | clash.matched if clash.count(pod)}
     assert found == {pod for pod in range(len(staying)) if "PodAntiAffinity" in refused_at_home(view, pod)}
 
 
