@@ -91,9 +91,7 @@ async def test_people_pause_and_resume_by_hand_and_an_invalid_value_counts_as_pa
         await patched(space, paused="perhaps")
         found = await state.read()
         assert found is not None
-        assert found.reason.startswith(
-            f"ConfigMap {space.name}/{STATE} is invalid: paused is 'perhaps'; write true"
-        )
+        assert found.reason.startswith(f"ConfigMap {space.name}/{STATE} is invalid: paused is 'perhaps'; write true")
         assert (await state.pause("jane")).by == "jane"
         await state.resume("jane")
         await asyncio.to_thread(space.api.delete, f"{config_maps(space)}/{STATE}")
