@@ -1,6 +1,6 @@
-"""An embedded cluster to play with: `python -m kubemini --nodes 20 --pods 100`.
+"""An embedded cluster for experiments: `python -m kubemini --nodes 20 --pods 100`.
 
-It says how to reach it, and ends with Ctrl-C. Nothing is kept: it is a new cluster each time.
+Prints how to reach it, and ends with Ctrl-C. Nothing is kept: each start is a new cluster.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import click
 
 from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
+from kubemini.errors import Json
 from kubemini.kinds import DEPLOYMENT, POD
-from kubemini.refusals import Json
 
 _PER_DEPLOYMENT = 20
 _IMAGE = "hollow:1"  # never pulled: nothing really runs
@@ -32,7 +32,7 @@ _IMAGE = "hollow:1"  # never pulled: nothing really runs
 )
 @click.option("--metrics", is_flag=True, help="Serve metrics.k8s.io: what pods use, by their annotations or requests.")
 def main(nodes: int, pods: int, late_nodes: int, metrics: bool) -> None:  # noqa: FBT001
-    """Start a small Kubernetes in this process, for trying things out."""
+    """Start a small Kubernetes in this process, for experiments."""
     asyncio.run(_serve(nodes, pods, late_nodes, metrics=metrics))
 
 

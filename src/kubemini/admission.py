@@ -12,11 +12,11 @@ import secrets
 
 from kubemini.api import SUFFIX_LETTERS, Creation
 from kubemini.defaults import set_defaults
+from kubemini.errors import Json, forbidden
 from kubemini.kinds import CLAIM, NODE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, STORAGE_CLASS, Kind
 from kubemini.pods import all_containers
-from kubemini.refusals import Json, forbidden
 from kubemini.store import Store
-from kubemini.webhooks import Webhooks
+from kubemini.webhooks import MutatingWebhooks
 
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _LOST_NODE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -32,14 +32,14 @@ class AdmissionChain:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._webhooks = Webhooks(store)
+        self._webhooks = MutatingWebhooks(store)
 
     async def close(self) -> None:
         """Close the connections to webhooks."""
         await self._webhooks.close()
 
     async def admit(self, creation: Creation) -> Json:
-        """The object to store; a Refusal if it is refused."""
+        """The object to store; a StatusError if it is refused."""
         kind, body = creation.kind, creation.body
         self._plug_ins(kind, body)
         if not self._webhooks.concern(creation):
@@ -115,7 +115,7 @@ class AdmissionChain:
 
 
 def _add_tolerations(pod: Json) -> None:
-    """Let a pod stay for five minutes on a node that is lost, unless it says something else about that."""
+    """Tolerate a lost node for five minutes, unless the pod has tolerations of its own for that."""
     tolerations = pod["spec"].get("tolerations", [])
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}

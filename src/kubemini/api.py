@@ -18,10 +18,8 @@ from typing import Protocol
 from kubemini import clock
 from kubemini.custom import CustomKind
 from kubemini.defaults import prepare_create, prepare_update, set_defaults
-from kubemini.kinds import DEFINITION, DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
-from kubemini.pods import TERMINAL
-from kubemini.refusals import (
-    Fault,
+from kubemini.errors import (
+    FieldError,
     Json,
     already_exists,
     bad_request,
@@ -30,6 +28,8 @@ from kubemini.refusals import (
     invalid,
     not_found,
 )
+from kubemini.kinds import DEFINITION, DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
+from kubemini.pods import TERMINAL
 from kubemini.store import Entry, Key, Store, key_of
 from kubemini.validation import DEFINITION_CLEANUP, check_metadata_types, find_faults, malformed
 
@@ -84,7 +84,7 @@ class Admission(Protocol):
     """Changes or refuses what is created."""
 
     async def admit(self, creation: Creation) -> Json:
-        """The object to store; a Refusal if it is refused."""
+        """The object to store; a StatusError if it is refused."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ class Api:
             raise conflict(target.kind, target.name, why)
         needs_version = not target.kind.unconditional and (target.subresource == "" or target.kind.custom)
         if not metadata.get("resourceVersion") and needs_version:
-            fault = Fault("metadata.resourceVersion", "must be specified for an update")
+            fault = FieldError("metadata.resourceVersion", "must be specified for an update")
             raise invalid(target.kind, target.name, [fault])
         return await self.edit(target, lambda _: body, dry_run=dry_run)
 
@@ -255,7 +255,7 @@ class Api:
         _check_name(target, metadata)
         uid = metadata.get("uid")
         if uid and uid != entry.uid:
-            fault = Fault("metadata.uid", f"is {entry.uid}, not {uid}")
+            fault = FieldError("metadata.uid", f"is {entry.uid}, not {uid}")
             raise invalid(target.kind, target.name, [fault])
         version = metadata.get("resourceVersion")
         if version and version != str(entry.version):
@@ -328,7 +328,7 @@ def _finalizers_of(kind: Kind, metadata: Json, deletion: Deletion) -> list[str]:
 
 
 def _generation_part(body: Json) -> Json:
-    """The part of an object whose changes make a new generation. Annotations of a Deployment are among it."""
+    """The part of an object whose changes increase the generation; for a Deployment this includes annotations."""
     part = {key: value for key, value in body.items() if key not in ("metadata", "status")}
     if (body.get("apiVersion"), body.get("kind")) == (DEPLOYMENT.api_version, DEPLOYMENT.name):
         part["annotations"] = body["metadata"].get("annotations") or {}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kubemini.api import Api, Target
 from kubemini.conditions import set_pod_condition
+from kubemini.errors import Json, bad_request, conflict, not_found
 from kubemini.kinds import NODE, POD
-from kubemini.refusals import Json, bad_request, conflict, not_found
 
 # Since v1.35 a pod carries where its node is, so that what runs in it can know without asking for nodes.
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")

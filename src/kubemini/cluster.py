@@ -36,7 +36,7 @@ from kubemini.controllers.pod_eviction import QUARANTINE, PodGarbageCollector, T
 from kubemini.controllers.replica_set import ReplicaSetController
 from kubemini.controllers.stateful_set import StatefulSetController
 from kubemini.controllers.volumes import VolumeController
-from kubemini.definitions import Definitions
+from kubemini.definitions import CrdController
 from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
 from kubemini.kubelet.node import HeartbeatController, NodeShape, node
 from kubemini.kubelet.pods import PodController
@@ -48,7 +48,7 @@ _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _REST = 0.02  # seconds: a hundred pods that start at once are one change to their ReplicaSet
 _CONTROLLERS: tuple[type[Any], ...] = (
-    Definitions,
+    CrdController,
     ServiceAccountController,
     NamespaceController,
     GarbageCollector,
@@ -65,10 +65,10 @@ _CONTROLLERS: tuple[type[Any], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """How kubelets show that they live, and how soon they are given up, in seconds.
+class HeartbeatSettings:
+    """Intervals and timeouts of kubelet heartbeats, in seconds.
 
-    A dead one is noticed sooner than after the 40 s of a real cluster, so that demos and tests need not wait.
+    A dead kubelet is noticed sooner than after the 40 s of a real cluster, so that demos and tests need not wait.
     """
 
     renewed_every: float = 3.0
@@ -81,8 +81,8 @@ class Pulse:
 class EmbeddedCluster:
     """One running cluster."""
 
-    def __init__(self, pulse: Pulse | None = None) -> None:
-        pulse = pulse or Pulse()
+    def __init__(self, pulse: HeartbeatSettings | None = None) -> None:
+        pulse = pulse or HeartbeatSettings()
         store = Store()
         self._admission = AdmissionChain(store)
         self.api = Api(store, admission=self._admission)

@@ -1,13 +1,13 @@
 """Conditions in the status of objects: how they are looked up and written.
 
-A condition's time of transition changes with its status only, so that one can tell since when a pod is Ready or a node
+A condition's time of transition changes with its status only, which shows since when a pod is Ready or a node
 is gone.
 """
 
 from __future__ import annotations
 
 from kubemini import clock
-from kubemini.refusals import Json
+from kubemini.errors import Json
 
 
 def condition_of(body: Json, kind: str) -> Json:

@@ -1,4 +1,4 @@
-"""Custom kinds: what a CustomResourceDefinition says about its objects.
+"""Custom kinds: the rules of a CustomResourceDefinition for its objects.
 
 A definition becomes a `CustomKind`, which carries its schema. The API prunes and defaults custom objects with it, and
 checks them with `jsonschema`. It does not know additionalProperties, nullable fields, and values that may be numbers or
@@ -17,11 +17,11 @@ import msgspec
 from jsonschema import Draft4Validator, FormatChecker, ValidationError
 
 from kubemini import clock
+from kubemini.errors import FieldError, Json
 from kubemini.kinds import Kind
-from kubemini.refusals import Fault, Json
 
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
-"""What every object has, whatever its schema says."""
+"""Fields of every object, whatever its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +113,16 @@ def _fill(schema: Json, value: Any) -> None:
                 _fill(part, value[key])
 
 
-def check(kind: CustomKind, body: Json) -> list[Fault]:
+def check(kind: CustomKind, body: Json) -> list[FieldError]:
     """What is wrong with an object."""
     errors = _validator(msgspec.json.encode(kind.schema)).iter_errors(body)
-    return [Fault(error.json_path.removeprefix("$."), _why(error)) for error in errors]
+    return [FieldError(error.json_path.removeprefix("$."), _why(error)) for error in errors]
 
 
 def _why(error: ValidationError) -> str:
     if error.validator != "enum":
         return error.message
-    # In the words of the real API server: the product knows by them that a definition is older than itself.
+    # In the words of the real API server: the product recognises an older definition by them.
     return f"Unsupported value: {msgspec.json.encode(error.instance).decode()}"
 
 

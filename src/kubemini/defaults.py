@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubemini.custom import CustomKind, fill, prune
+from kubemini.errors import Json
 from kubemini.kinds import (
     BUDGET,
     CLAIM,
@@ -29,7 +30,6 @@ from kubemini.kinds import (
     Kind,
 )
 from kubemini.pods import all_containers, first_status
-from kubemini.refusals import Json
 from rescheduler.model.quantity import parse_quantity
 
 _NAMESPACE_FINALIZER = "kubernetes"
@@ -165,7 +165,7 @@ def _container(container: Json) -> None:
 
 
 def _quantities(resources: Json) -> Json:
-    """Resources whose amounts are text, as the API server writes them; a ValueError where one is no quantity."""
+    """Resources whose amounts are text, as the API server writes them; a ValueError if one is not a quantity."""
     for quantity in resources.values():
         parse_quantity(quantity)
     return {name: str(quantity) for name, quantity in resources.items()}

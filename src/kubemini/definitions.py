@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.custom import CustomKind, kind_of
+from kubemini.errors import Json
 from kubemini.kinds import DEFINITION, Kind
-from kubemini.refusals import Json
 from kubemini.store import Change, Key
 from kubemini.validation import DEFINITION_CLEANUP
 
 _RETRY = 0.5  # seconds, while finalizers hold objects
 
 
-class Definitions:
+class CrdController:
     """Serves custom kinds."""
 
     name = "definitions"

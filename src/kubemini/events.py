@@ -10,8 +10,8 @@ import uuid
 from collections import OrderedDict
 
 from kubemini import clock
+from kubemini.errors import Json
 from kubemini.kinds import CORE_EVENT, EVENT
-from kubemini.refusals import Json
 from kubemini.store import Key, Store
 
 _CORE_NAMES = {
@@ -46,14 +46,14 @@ class EventRecorder:
     def __init__(self, store: Store, component: str) -> None:
         self._store = store
         self._component = component
-        self._said: OrderedDict[tuple[str, str, str], Key] = OrderedDict()
+        self._recorded: OrderedDict[tuple[str, str, str], Key] = OrderedDict()
 
-    def say(self, about: Json, reason: str, message: str, *, warning: bool = False) -> None:
+    def record(self, about: Json, reason: str, message: str, *, warning: bool = False) -> None:
         """Record what happened to an object."""
         metadata = about["metadata"]
-        said = (metadata["uid"], reason, message)
+        key = (metadata["uid"], reason, message)
         now = clock.stamp(clock.now())
-        entry = self._store.get(CORE_EVENT, self._said[said]) if said in self._said else None
+        entry = self._store.get(CORE_EVENT, self._recorded[key]) if key in self._recorded else None
         if entry is not None:
             event = entry.object()
             event["count"] += 1
@@ -89,6 +89,6 @@ class EventRecorder:
             "eventTime": None,
             "count": 1,
         }
-        self._said[said] = self._store.create(CORE_EVENT, event).key
-        if len(self._said) > _REMEMBERED:
-            self._said.popitem(last=False)
+        self._recorded[key] = self._store.create(CORE_EVENT, event).key
+        if len(self._recorded) > _REMEMBERED:
+            self._recorded.popitem(last=False)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import set_pod_condition
+from kubemini.errors import Json, StatusError, not_found
 from kubemini.kinds import BUDGET, POD
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json, Refusal, not_found
 from kubemini.selectors import label_selector
 from kubemini.store import Entry
 
@@ -28,7 +28,7 @@ async def evict(api: Api, pod: Target, deletion: Deletion) -> Json:
         raise not_found(POD, pod.name)
     budgets = [] if _needs_no_budget(entry) else _budgets_of(api, entry)
     if len(budgets) > 1:
-        raise Refusal(500, "", _TWO)
+        raise StatusError(500, "", _TWO)
     if budgets and _may_go_unready(entry.object(), budgets[0]):
         # It must still be the unready pod that was read: a pod that has become ready counts.
         deletion = replace(deletion, version=deletion.version or str(entry.version))
@@ -84,9 +84,9 @@ def _check(budget: Json) -> None:
         raise _violated(f"needs {wanted} healthy pods and has {there} currently", budget)
 
 
-def _violated(why: str, budget: Json, **details: int) -> Refusal:
+def _violated(why: str, budget: Json, **details: int) -> StatusError:
     cause = {"reason": "DisruptionBudget", "message": f"The disruption budget {budget['metadata']['name']} {why}"}
-    return Refusal(429, "TooManyRequests", _VIOLATED, {"causes": [cause], **details})
+    return StatusError(429, "TooManyRequests", _VIOLATED, {"causes": [cause], **details})
 
 
 async def _delete(api: Api, pod: Target, deletion: Deletion) -> None:

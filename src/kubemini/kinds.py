@@ -24,7 +24,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    """What field selectors may ask for, besides metadata.name and metadata.namespace."""
+    """Fields that field selectors support, besides metadata.name and metadata.namespace."""
     generations: bool = False
     """Whether a change of the spec counts metadata.generation up."""
     namespaced: bool = True

@@ -13,8 +13,8 @@ import jsonpatch
 import msgspec
 
 from kubemini.api import Api, Target
+from kubemini.errors import Json, StatusError, bad_request
 from kubemini.kinds import Kind
-from kubemini.refusals import Json, Refusal, bad_request
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -36,11 +36,11 @@ class PatchFailed(ValueError):  # noqa: N818  the answer to a client
 
 
 def apply_patch(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json:
-    """The object that a patch asks for; `before` is used up."""
+    """The patched object; `before` is used up."""
     accepted = [JSON_PATCH, MERGE, *([] if kind.custom else [STRATEGIC])]
     if content_type not in accepted:
         message = "the body of the request was in an unknown format - accepted media types include: "
-        raise Refusal(415, "UnsupportedMediaType", message + ", ".join([*accepted, APPLY]))
+        raise StatusError(415, "UnsupportedMediaType", message + ", ".join([*accepted, APPLY]))
     try:
         patch = msgspec.json.decode(raw)
     except msgspec.DecodeError:
@@ -50,7 +50,7 @@ def apply_patch(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json
             return apply_json_patch(patch, before)
         except PatchFailed as error:
             why = f"the server rejected our request due to an error in our request: {error}"
-            raise Refusal(422, "Invalid", why) from None
+            raise StatusError(422, "Invalid", why) from None
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: it must be an object")
     merge = apply_merge_patch if content_type == MERGE else apply_strategic_patch

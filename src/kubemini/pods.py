@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubemini.conditions import set_condition
-from kubemini.refusals import Json
+from kubemini.errors import Json
 
 TERMINAL = ("Failed", "Succeeded")
 """The phases of pods that have ended."""

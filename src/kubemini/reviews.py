@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 
 from kubemini import clock
 from kubemini.api import Api, Target
+from kubemini.errors import Json, bad_request
 from kubemini.kinds import ACCESS_REVIEW, SERVICE_ACCOUNT, SUBJECT_REVIEW, TOKEN_REVIEW, Kind
-from kubemini.refusals import Json, bad_request
 
 _MASTERS = "system:masters"
 _AUDIENCE = "https://kubernetes.default.svc.cluster.local"
@@ -33,7 +33,7 @@ class _Grant:
     expires: datetime
 
 
-class Accounts:
+class Authenticator:
     """The users of one cluster."""
 
     def __init__(self, api: Api, token: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kubemini.errors import Json, conflict
 from kubemini.kinds import Kind
-from kubemini.refusals import Json, conflict
 from kubemini.selectors import label_selector
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -22,7 +22,7 @@ def scale_of(body: Json) -> Json:
 
 
 def rescaled(kind: Kind, body: Json, scale: Json) -> Json:
-    """The workload as a changed Scale wants it. A Scale of another version or another object is a conflict."""
+    """Apply a changed Scale to the workload. A Scale of another version or another object is a conflict."""
     metadata, given = body["metadata"], scale.get("metadata") or {}
     for key in ("uid", "resourceVersion"):
         if given.get(key) and given[key] != metadata[key]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubemini.refusals import Json
+from kubemini.errors import Json
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector, SelectorError, requirement, selector_of
 from rescheduler.model.shape import NodeTerm, Taint, Toleration
 
@@ -31,7 +31,7 @@ def workload_selector(body: Json) -> Selector | None:
 
 
 def matcher(selector: Selector) -> Callable[[Labels], bool]:
-    """A fast form of `selector.matches`: most selectors ask for nothing but labels with one value each."""
+    """A fast form of `selector.matches`: most selectors are labels with one value each."""
     equal = {
         each.key: each.values[0]
         for each in selector.requirements

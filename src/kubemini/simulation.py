@@ -1,4 +1,4 @@
-"""How pods and kubelets are told to behave: marks on objects that the embedded kubelets obey.
+"""Simulated failures: annotations and labels that change how the embedded kubelets treat pods.
 
 Annotations of a pod, normally in its workload's template so that every replica has them, set its pace and make it fail;
 added to a running pod they take effect at once, taken off they end. A label of a node silences its kubelet. The test
@@ -15,7 +15,7 @@ from enum import StrEnum
 PREFIX = "simulate.rescheduler.io/"
 KUBELET_LABEL = f"{PREFIX}kubelet"
 CPU_USAGE, MEMORY_USAGE = "cpu-usage", "memory-usage"
-"""What each container of a pod uses (`kubelet.metrics`); what it requests where that is not said."""
+"""What each container of a pod uses (`kubelet.metrics`); by default what it requests."""
 _SHORTEST_RESTART = 0.1
 
 
@@ -41,13 +41,13 @@ class Kubelet(StrEnum):
 
     HEALTHY = ""
     NOT_READY = "NotReady"
-    """It lives and says that its node is not ready; its pods go on."""
+    """It runs and reports that its node is not ready; its pods continue."""
     DEAD = "Dead"
-    """It says nothing and does nothing."""
+    """It reports nothing and does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class PodBehavior:
     """How one pod behaves on one node; times are in seconds."""
 
     fails: Mode | None = None
@@ -65,41 +65,41 @@ class Behaviour:
     def fails_in(self) -> float:
         """From bound to failed or turned away.
 
-        A ReplicaSet replaces such pods at once and for ever, so it takes a second unless something else is asked for.
+        A ReplicaSet replaces such pods at once and forever, so it takes a second by default.
         """
         return 1.0 if self.starts_in is None else self.starts_in
 
 
-HEALTHY = Behaviour()
+HEALTHY = PodBehavior()
 
 
-def behaviour(annotations: Mapping[str, str] | None, node: str) -> Behaviour:
+def behaviour(annotations: Mapping[str, str] | None, node: str) -> PodBehavior:
     """What a pod's annotations say about how it behaves on this node."""
-    said = {key.removeprefix(PREFIX): value for key, value in (annotations or {}).items() if key.startswith(PREFIX)}
-    if not said:
+    given = {key.removeprefix(PREFIX): value for key, value in (annotations or {}).items() if key.startswith(PREFIX)}
+    if not given:
         return HEALTHY
-    mode = said.get("fails", "")
-    fails = mode in tuple(Mode) and node in (each.strip() for each in said.get("fails-on", node).split(","))
-    starts_in = _seconds(said, "starts-in", math.nan)
-    return Behaviour(
+    mode = given.get("fails", "")
+    fails = mode in tuple(Mode) and node in (each.strip() for each in given.get("fails-on", node).split(","))
+    starts_in = _seconds(given, "starts-in", math.nan)
+    return PodBehavior(
         fails=Mode(mode) if fails else None,
-        reason=said.get("reason", HEALTHY.reason),
+        reason=given.get("reason", HEALTHY.reason),
         starts_in=None if math.isnan(starts_in) else starts_in,
-        completes_in=_seconds(said, "completes-in", HEALTHY.completes_in),
-        ends_in=_seconds(said, "ends-in", HEALTHY.ends_in),
-        restarts_every=max(_seconds(said, "restarts-every", HEALTHY.restarts_every), _SHORTEST_RESTART),
+        completes_in=_seconds(given, "completes-in", HEALTHY.completes_in),
+        ends_in=_seconds(given, "ends-in", HEALTHY.ends_in),
+        restarts_every=max(_seconds(given, "restarts-every", HEALTHY.restarts_every), _SHORTEST_RESTART),
     )
 
 
 def kubelet_of(labels: Mapping[str, str]) -> Kubelet:
     """How a node's kubelet is, by the node's labels."""
-    said = labels.get(KUBELET_LABEL, "")
-    return Kubelet(said) if said in tuple(Kubelet) else Kubelet.HEALTHY
+    given = labels.get(KUBELET_LABEL, "")
+    return Kubelet(given) if given in tuple(Kubelet) else Kubelet.HEALTHY
 
 
-def _seconds(said: Mapping[str, str], name: str, usual: float) -> float:
+def _seconds(given: Mapping[str, str], name: str, usual: float) -> float:
     try:
-        number = float(said[name])
+        number = float(given[name])
     except (KeyError, ValueError):
         return usual
     return number if 0 <= number < math.inf else usual

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubemini.errors import Json, already_exists, conflict, expired, not_found
 from kubemini.kinds import Kind
-from kubemini.refusals import Json, already_exists, conflict, expired, not_found
 
 Key = tuple[str, str]
 """Namespace ("" for what has none) and name."""

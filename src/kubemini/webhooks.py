@@ -1,6 +1,6 @@
 """Mutating webhooks: which are called about a new object, what they are sent, and what the answer does to the object.
 
-`admission` calls `admit` after its own steps; webhooks are not told of changes and deletions. They are called in the
+`admission` calls `admit` after its own steps; webhooks are not called for changes and deletions. They are called in the
 order of their configurations' names, over TLS verified with their own CA, by URL. One behind a Service cannot be
 called, because the embedded cluster has no network for Services; it fails like one that is down. The failurePolicy
 decides what a failure does. No webhook is called twice about one object (`reinvocationPolicy`).
@@ -20,9 +20,9 @@ from functools import lru_cache
 import aiohttp
 
 from kubemini.api import Creation
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE, Kind
 from kubemini.patches import PatchFailed, apply_json_patch
-from kubemini.refusals import Json, Refusal
 from kubemini.selectors import label_selector
 from kubemini.store import Store
 from rescheduler.kube.connection import verify_like_go
@@ -36,7 +36,7 @@ class WebhookFailed(Exception):  # noqa: N818  an outcome, which a policy decide
     """A webhook could not be called, or gave no valid answer."""
 
 
-class Webhooks:
+class MutatingWebhooks:
     """All mutating webhooks of a cluster."""
 
     def __init__(self, store: Store) -> None:
@@ -54,7 +54,7 @@ class Webhooks:
         return any(True for _ in self._matching(creation.kind, creation.body))
 
     async def admit(self, creation: Creation, body: Json) -> Json:
-        """The object as webhooks change it; a Refusal if one of them denies it."""
+        """The object as webhooks change it; a StatusError if one of them denies it."""
         for hook in self._matching(creation.kind, body):
             try:
                 response = await self._call(hook, _request(creation, body))
@@ -98,8 +98,8 @@ class Webhooks:
             ) as response:
                 text = await response.text()
                 if response.status >= 300:
-                    said = f'an error on the server ("{text[:_LONGEST_QUOTE]}")'
-                    raise WebhookFailed(f"failed to call webhook: {said} has prevented the request from succeeding")
+                    reason = f'an error on the server ("{text[:_LONGEST_QUOTE]}")'
+                    raise WebhookFailed(f"failed to call webhook: {reason} has prevented the request from succeeding")
         except TimeoutError:
             raise WebhookFailed(f'failed to call webhook: Post "{client["url"]}": context deadline exceeded') from None
         except (aiohttp.ClientError, ssl.SSLError, UnicodeDecodeError) as error:
@@ -166,7 +166,7 @@ def _response_of(text: str, uid: str) -> Json:
 
 
 def _apply_answer(name: str, body: Json, response: Json) -> Json:
-    """The object as an answer wants it."""
+    """The object after the patch of a response."""
     if response.get("allowed") is not True:
         raise _denied(name, response.get("status") or {})
     if not response.get("patch"):
@@ -186,15 +186,15 @@ def _apply_answer(name: str, body: Json, response: Json) -> Json:
     return changed
 
 
-def _denied(name: str, status: Json) -> Refusal:
+def _denied(name: str, status: Json) -> StatusError:
     why = status.get("message") or status.get("reason")
     message = f'admission webhook "{name}" denied the request'
     message += f": {why}" if why else " without explanation"
-    return Refusal(max(status.get("code") or 0, 400), status.get("reason", ""), message, status.get("details"))
+    return StatusError(max(status.get("code") or 0, 400), status.get("reason", ""), message, status.get("details"))
 
 
-def _internal(why: str) -> Refusal:
-    return Refusal(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
+def _internal(why: str) -> StatusError:
+    return StatusError(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
 
 
 @lru_cache(maxsize=64)  # so that connections, which belong to a context, are kept

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from itertools import count
 
 from kubemini.api import Api, Deletion, Target
+from kubemini.errors import StatusError
 from kubemini.kinds import DEPLOYMENT, NODE, POD, Kind
 from kubemini.kinds import JOB as JOB_KIND
 from kubemini.kinds import NAMESPACE as NAMESPACE_KIND
 from kubemini.patches import apply_merge_patch
-from kubemini.refusals import Refusal
 from kubemini.store import Entry, Store
 from rescheduler.model.json import Json
 from rescheduler_demo.workloads import JOB, NAMESPACE, Pace, Template, job
@@ -73,7 +73,7 @@ class Actions:
 def _ignore_not_found() -> Iterator[None]:
     try:
         yield
-    except Refusal as refusal:
+    except StatusError as refusal:
         if refusal.code != _NOT_FOUND:
             raise
 
@@ -88,7 +88,7 @@ class Churn:
     store: Store
     actions: Actions
     pace: Pace
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     spared: frozenset[str] = frozenset()
     """Deployments that only the scenario changes."""
     paused: bool = False
@@ -113,14 +113,14 @@ class Churn:
         staying = [each.key[1] for each in pods if not each.deleting]
         if number % 4 == 0:
             wanted = max(2, replicas + (1 if replicas % 2 == 0 else -1))
-            self.tell(f"somebody scales {name} from {replicas} to {wanted}")
+            self.report(f"{name} is scaled from {replicas} to {wanted}")
             await self.actions.scale(name, wanted)
         elif number % 4 == 1:
-            self.tell(f"somebody rolls {name} out anew")
+            self.report(f"{name} is rolled out")
             await self.actions.roll_out(name, f"v{number}")
         elif staying:
             pod = chance.choice(staying)
-            self.tell(f"somebody deletes pod {pod}")
+            self.report(f"pod {pod} is deleted")
             await self.actions.delete(POD, pod)
 
     async def _renew_job(self, number: int) -> None:
@@ -130,5 +130,5 @@ class Churn:
                 await self.actions.delete(JOB_KIND, entry.key[1])
         if not self.store.entries(JOB_KIND, NAMESPACE):
             name = f"{JOB}-{number}"
-            self.tell(f"somebody starts Job {name}")
+            self.report(f"Job {name} starts")
             await self.actions.create([job(name, Template(100, 128, self.pace))])

@@ -63,7 +63,7 @@ class Options:
                 f"give --pods {most} or less, or --nodes {least} or more."
             )
         if self.timeout is not None and not self.once:
-            raise click.UsageError("--timeout says how long --once waits for the goal: give --once, too.")
+            raise click.UsageError("--timeout limits how long --once waits for the goal: add --once.")
 
     def wants_live(self) -> bool:
         """Whether to show one picture that changes in place."""

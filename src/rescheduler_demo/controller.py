@@ -172,7 +172,7 @@ class LogTap(logging.Handler):
 
 
 def describe_pause(api: Api) -> str:
-    """What the controller's ConfigMap says of a pause; empty where there is none."""
+    """The pause in the controller's ConfigMap; empty if there is none."""
     kind = api.kinds.named("v1", "ConfigMap")
     found = api.find(kind, (CONTROLLER_NAMESPACE, state_name(_LEASE))) if kind is not None else None
     data = (found or {}).get("data") or {}

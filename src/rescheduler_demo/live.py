@@ -77,7 +77,7 @@ class LiveView:
             self._closed = True
             self._stop()
 
-    def tell(self, elapsed: float, line: str) -> None:
+    def report(self, elapsed: float, line: str) -> None:
         """Show in the next picture that something has happened."""
         self._news.append((elapsed, line))
 

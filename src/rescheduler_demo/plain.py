@@ -39,9 +39,9 @@ class PlainView:
         self._due = status.elapsed + _STATUS_INTERVAL
         if (line := format_status(status)) != self._last:
             self._last = line
-            self.tell(status.elapsed, f"{line}; {format_next(status)}")
+            self.report(status.elapsed, f"{line}; {format_next(status)}")
 
-    def tell(self, elapsed: float, line: str) -> None:
+    def report(self, elapsed: float, line: str) -> None:
         """Print what has happened."""
         self._write(f"{elapsed:6.1f}s  {plain(line)}\n")
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from kubemini.cluster import EmbeddedCluster, Pulse
+from kubemini.cluster import EmbeddedCluster, HeartbeatSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import ClusterLoad
@@ -66,7 +66,7 @@ class Status:
     next_plan: float | None
     """Seconds until the next plan; None before the first one."""
     paused: str
-    """What is said of a pause of rescheduling; empty if there is none."""
+    """The description of a pause of rescheduling; empty if there is none."""
     next_step: str
     next_step_in: float | None
     """Seconds; None where a state is waited for."""
@@ -102,7 +102,7 @@ class View(Protocol):
     def show(self, status: Status) -> None:
         """Show the current moment; called several times a second."""
 
-    def tell(self, elapsed: float, line: str) -> None:
+    def report(self, elapsed: float, line: str) -> None:
         """Show that something has happened."""
 
 
@@ -115,23 +115,23 @@ async def run_demo(
 ) -> Result:
     """Run until stopped, or with --once until the goal is reached or the time is over.
 
-    `browse` opens the page; `sinks` take what is logged. PortTakenError says that the page's port is not to be had.
+    `browse` opens the page; `sinks` receive log lines. Raises PortTakenError if the page's port is taken.
     """
     try_port(options.port)
     pace, scenario = Pace(options.speed), SCENARIOS[options.scenario]()
     config = make_configuration(options.size, pace, scenario.config())
     started = time.monotonic()
 
-    def tell(line: str) -> None:
-        view.tell(time.monotonic() - started, line)
+    def report(line: str) -> None:
+        view.report(time.monotonic() - started, line)
 
     def log(level: int, line: str) -> None:
         for write in sinks:
             write(line)
         if level >= logging.ERROR:  # it must not go unnoticed
-            tell(line.partition("\n")[0])
+            report(line.partition("\n")[0])
 
-    pulse = Pulse(pace.seconds(3.0, 1.0), pace.seconds(12.0, 5.0), pace.seconds(15.0, 3.0))
+    pulse = HeartbeatSettings(pace.seconds(3.0, 1.0), pace.seconds(12.0, 5.0), pace.seconds(15.0, 3.0))
     async with EmbeddedCluster(pulse=pulse) as cluster:
         with ExitStack() as stack:
             kubeconfig = str(stack.enter_context(cluster.kubeconfig_file()))
@@ -141,14 +141,14 @@ async def run_demo(
             log_tap = LogTap(config.fields.rescheduling_interval, log)
             stack.enter_context(log_tap.installed())
             actions = Actions(cluster.api)
-            churn = Churn(store, actions, pace, tell, scenario.spared)
+            churn = Churn(store, actions, pace, report, scenario.spared)
 
             def opened(page: str) -> None:
                 demo.page = page
                 browse(page)
 
             supervisor = Supervisor(kubeconfig, config, options.port, opened)
-            demo = Demo(cluster, state, actions, churn, supervisor, pace, tell)
+            demo = Demo(cluster, state, actions, churn, supervisor, pace, report)
             runner = _Runner(options, scenario, demo, log_tap, budgets, view, kubeconfig, started)
             return await runner.run(stop)
 
@@ -231,12 +231,12 @@ class _Runner:
         await demo.actions.create(scenario.workloads(size, pace))
         await self._settle(size.pods)
         if layout.late:
-            demo.tell(f"{size.pods} pods run on {layout.first} of the nodes; the other {layout.late} join")
+            demo.report(f"{size.pods} pods run on {layout.first} of the nodes; {layout.late} more nodes join")
             await demo.cluster.add_nodes(layout.late)
         await demo.actions.create([agent(pace)])
         await self._settle(size.pods + layout.first + layout.late)
         nodes, pods = len(demo.state.nodes()), len(demo.state.pods())
-        demo.tell(f"all is in its place: {nodes} nodes, {pods} pods; the controller starts")
+        demo.report(f"ready: {nodes} nodes, {pods} pods; the controller starts")
 
     async def _settle(self, pods: int) -> None:
         def settled() -> bool:
@@ -252,12 +252,12 @@ class _Runner:
             await scenario.run(demo)
             if self.reached_after is None:
                 self.reached_after = time.monotonic() - self.started
-                demo.tell(f"the goal is reached: {scenario.goal}")
+                demo.report(f"goal reached: {scenario.goal}")
             if self.options.once:
                 return
             if not scenario.repeats:
-                await demo.wait_until("nothing special any more; Ctrl-C ends it", lambda: False)
-            await demo.pause("it begins anew", _BETWEEN_ROUNDS)
+                await demo.wait_until("goal reached; Ctrl-C ends the demo", lambda: False)
+            await demo.pause("the scenario starts again", _BETWEEN_ROUNDS)
 
 
 def _describe(node: Node) -> str:

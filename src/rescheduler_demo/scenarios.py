@@ -1,7 +1,7 @@
-"""The demo's scenarios: how the cluster begins, what happens to it, and when the goal is reached.
+"""The demo's scenarios: the cluster at the start, what happens to it, and the goal.
 
-A new one is a class here and an entry of SCENARIOS. Its `run` is the script: it looks, acts and waits by means of
-`Demo`, and returns when the goal is reached. Viewers see what it waits for, and for how long.
+A new one is a class here and an entry of SCENARIOS. Its `run` is the script: it observes, acts and waits with a `Demo`,
+and returns when the goal is reached. The views show what it waits for, and for how long.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POLL = 0.1  # seconds
 
 @dataclass
 class Demo:
-    """What a script works with: the cluster, its state, and the parts of the demo that it steers."""
+    """What a script uses: the cluster, its state, and the parts of the demo that it controls."""
 
     cluster: EmbeddedCluster
     state: ClusterState
@@ -39,11 +39,11 @@ class Demo:
     churn: Churn
     supervisor: Supervisor
     pace: Pace
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     page: str = ""
     """The page's address; empty until it is served."""
     next_step: str = "nodes and pods come"
-    """What happens next, or is waited for."""
+    """The next event, or what the script waits for."""
     _due: float | None = None
 
     @property
@@ -110,7 +110,7 @@ class Scenario(ABC):
 
 
 class Balance(Scenario):
-    """Reached when no node is hot, all open nodes are within the threshold, and nothing moves any more."""
+    """Reached when no node is hot, all open nodes are within the threshold, and no moves are left."""
 
     GAP: ClassVar[float] = 20.0
     """imbalanceThreshold: percentage points that are accepted between the most and the least used node."""
@@ -134,7 +134,7 @@ class Balance(Scenario):
             return moved and not state.picture().hot_nodes and state.gap() <= self.GAP
 
         await demo.wait_until(self.goal, balanced)
-        demo.tell("the nodes are in balance")
+        demo.report("the nodes are in balance")
 
 
 class Hotspot(Scenario):
@@ -151,7 +151,7 @@ class Hotspot(Scenario):
     AT_REST: ClassVar[int] = 2
 
     name = "hotspot"
-    goal = f"{len(APPS)} hot nodes in turn, and each was cooled"
+    goal = f"{len(APPS)} hot nodes in turn, each brought below its thresholds"
     spared = frozenset(APPS)
 
     def layout(self, size: Size) -> Layout:
@@ -172,7 +172,7 @@ class Hotspot(Scenario):
             yield deployment(app, self.AT_REST, template)
 
     async def run(self, demo: Demo) -> None:
-        """One grows, its node is cooled, and it shrinks again while the next one grows."""
+        """One grows, its node is relieved, and it shrinks again while the next one grows."""
         last = ""
         for app, node in self._places(len(demo.state.nodes())):
             await demo.pause(f"{app} grows on {node}", 6.0)
@@ -180,9 +180,9 @@ class Hotspot(Scenario):
                 await demo.actions.scale(last, self.AT_REST)
             await self._grow(demo, app, node)
             await demo.wait_until(
-                f"{node} is cooled", lambda: demo.nothing_moves() and not demo.state.picture().hot_nodes
+                f"{node} is below its thresholds", lambda: demo.nothing_moves() and not demo.state.picture().hot_nodes
             )
-            demo.tell(f"{node} is cooled, and no other node is hot")
+            demo.report(f"{node} is below its thresholds, and no node is hot")
             last = app
         await demo.actions.scale(last, self.AT_REST)
 
@@ -193,7 +193,7 @@ class Hotspot(Scenario):
         used = next(load.cpu for load in demo.state.picture().loads if load.node == node)
         wanted = self.AT_REST + max(1, math.ceil((self.HOT - used) / self.SHARE))
         while not demo.state.picture().hot_nodes:
-            demo.tell(f"{app} grows to {wanted} pods; it likes {node}")
+            demo.report(f"{app} grows to {wanted} pods and prefers {node}")
             await demo.actions.scale(app, wanted)
             await demo.wait_until(f"{app} has {wanted} pods", partial(has_placed, wanted))
             wanted += 1
@@ -207,7 +207,7 @@ class Maintenance(Scenario):
     """Reached when the node was empty but for its DaemonSet's pod, and takes pods again."""
 
     name = "maintenance"
-    goal = "the node was emptied, and takes pods again"
+    goal = "the node was emptied and is schedulable again"
 
     async def run(self, demo: Demo) -> None:
         """Maintenance of the node with the most pods."""
@@ -220,19 +220,19 @@ class Maintenance(Scenario):
             return node is not None and node.unschedulable
 
         await demo.pause(f"{name} is labelled for maintenance", 5.0)
-        demo.tell(f"somebody labels {name} for maintenance")
+        demo.report(f"{name} is labelled for maintenance")
         await demo.actions.label_node(name, labels.MAINTENANCE, "true")
         await demo.wait_until(f"{name} is cordoned", cordoned)
-        demo.tell(f"{name} is cordoned")
+        demo.report(f"{name} is cordoned")
         await demo.wait_until(
             f"{name} is empty", lambda: all(pod.labels.get("app") == AGENT for pod in state.pods_on(name))
         )
-        demo.tell(f"{name} is empty: work on it may begin")
-        await demo.pause(f"the work on {name} is done", 5.0)
-        demo.tell(f"somebody takes the label off {name}")
+        demo.report(f"{name} is empty: maintenance can begin")
+        await demo.pause(f"maintenance of {name} ends", 5.0)
+        demo.report(f"the maintenance label of {name} is removed")
         await demo.actions.label_node(name, labels.MAINTENANCE, None)
-        await demo.wait_until(f"{name} takes pods again", lambda: not cordoned())
-        demo.tell(f"{name} takes pods again")
+        await demo.wait_until(f"{name} is schedulable again", lambda: not cordoned())
+        demo.report(f"{name} is schedulable again")
 
 
 class FailingNode(Scenario):
@@ -253,7 +253,7 @@ class FailingNode(Scenario):
     spared = frozenset(APPS)
 
     def layout(self, size: Size) -> Layout:
-        """One node less than wanted: the bad one joins later."""
+        """One node less: the bad one joins later."""
         return Layout(size.nodes - 1, 0, 50.0)
 
     def config(self) -> dict[str, object]:
@@ -266,7 +266,7 @@ class FailingNode(Scenario):
         }
 
     def workloads(self, size: Size, pace: Pace) -> Iterator[Json]:
-        """Two Deployments that ask for retries, and crash on that node."""
+        """Two Deployments with scheduling-retries that crash on that node."""
         bad = f"{self.PREFIX}-{size.nodes - 1}"  # nodes are numbered on
         failing = {"fails": "CrashLoopBackOff", "fails-on": bad, "restarts-every": pace.text(2.0, 0.3)}
         for app in self.APPS:
@@ -277,18 +277,18 @@ class FailingNode(Scenario):
     async def run(self, demo: Demo) -> None:
         """The node joins, both workloads grow onto it, crash, and recover elsewhere."""
         apps = " and ".join(self.APPS)
-        await demo.pause("a new node joins; nobody knows that it is broken", 5.0)
+        await demo.pause("a broken node joins", 5.0)
         (bad,) = await demo.cluster.add_nodes(1, prefix=self.PREFIX)
-        demo.tell(f"{bad} joins; pods of {apps} crash on it")
+        demo.report(f"{bad} joins; pods of {apps} crash on it")
         await demo.wait_until(f"{bad} is ready", lambda: demo.state.is_ready(bad))
         await demo.pause(f"{apps} are scaled up", 4.0)
         for app in self.APPS:
-            demo.tell(f"somebody scales {app} from {self.FIRST} to {self.GROWN}")
+            demo.report(f"{app} is scaled from {self.FIRST} to {self.GROWN}")
             await demo.actions.scale(app, self.GROWN)
         await demo.wait_until(f"pods fail on {bad}", lambda: all(self._has_record(demo, app, bad) for app in self.APPS))
-        demo.tell(f"pods have failed on {bad}; it is on record, and new ones are kept off it")
+        demo.report(f"pods failed on {bad}; it is recorded, and new pods avoid it")
         await demo.wait_until(f"all pods run, and none on {bad}", lambda: self._recovered(demo, bad))
-        demo.tell(f"all pods of {apps} run, and none of them on {bad}")
+        demo.report(f"all pods of {apps} run, and none of them on {bad}")
 
     def _has_record(self, demo: Demo, app: str, node: str) -> bool:
         """Whether the workload's record of failures has the node."""
@@ -313,7 +313,7 @@ class Chaos(Scenario):
         return Layout(first, size.nodes - first, Balance.CROWDED - 20.0)
 
     async def run(self, demo: Demo) -> None:
-        """Fault after fault, then a calm in which everything has to come right."""
+        """Fault after fault, then none, until everything has recovered."""
         demo.churn.paused = False
         for what, faults in (
             ("a kubelet dies", [self._stop_kubelet]),
@@ -325,39 +325,39 @@ class Chaos(Scenario):
             await demo.pause(what, 8.0)
             for fault in faults:
                 await fault(demo)
-        demo.tell("calm: nobody disturbs the cluster any more")
+        demo.report("no more faults; the cluster recovers")
         demo.churn.paused = True
         store = demo.cluster.api.store
         await demo.wait_until("every workload has all its pods", lambda: not find_incomplete(store))
-        await demo.wait_until("nothing moves any more", demo.nothing_moves)
+        await demo.wait_until("no moves are left", demo.nothing_moves)
         await demo.wait_until(
             "nothing of the moves is left behind",
             lambda: demo.nothing_moves() and not find_leftovers(store) and not find_incomplete(store),
         )
-        demo.tell("every pod runs, and nothing is left behind")
+        demo.report("every pod runs, and nothing is left behind")
 
     async def _stop_kubelet(self, demo: Demo) -> None:
         name = self._busiest(demo.state)
-        demo.tell(f"the kubelet of {name} dies")
+        demo.report(f"the kubelet of {name} dies")
         await demo.actions.label_node(name, KUBELET_LABEL, Kubelet.DEAD.value)
-        await demo.wait_until(f"{name} is given up", lambda: not demo.state.is_ready(name))
-        demo.tell(f"{name} is not ready any more")
+        await demo.wait_until(f"{name} is not ready", lambda: not demo.state.is_ready(name))
+        demo.report(f"{name} is not ready")
         await demo.pause(f"the kubelet of {name} comes back", 6.0)
         await demo.actions.label_node(name, KUBELET_LABEL, None)
         await demo.wait_until(f"{name} is back", lambda: demo.state.is_ready(name))
-        demo.tell(f"{name} is back")
+        demo.report(f"{name} is back")
 
     async def _kill_controller(self, demo: Demo) -> None:
-        demo.tell("the controller is killed, whatever it was at")
+        demo.report("the controller is killed")
         starts = demo.supervisor.starts
         demo.supervisor.kill()
         await demo.wait_until("another controller begins", lambda: demo.supervisor.starts > starts)
 
     async def _replace_node(self, demo: Demo) -> None:
         (new,) = await demo.cluster.add_nodes(1)
-        demo.tell(f"{new} joins")
+        demo.report(f"{new} joins")
         name = self._busiest(demo.state)
-        demo.tell(f"{name} is gone, with all its pods")
+        demo.report(f"{name} is gone, with all its pods")
         await demo.actions.delete(NODE, name)
 
     def _busiest(self, state: ClusterState) -> str:

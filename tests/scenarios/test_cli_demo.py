@@ -137,7 +137,7 @@ def test_a_reader_who_goes_away_ends_it(tmp_path: Path) -> None:
         (["--speed", "0"], "--speed"),
         (["--scenario", "storm"], "--scenario"),
         (["-o", "live"], "-o live needs a terminal"),
-        (["--timeout", "1m"], "give --once, too"),
+        (["--timeout", "1m"], "add --once"),
         (["--once", "--timeout", "soon"], "--timeout"),
         (["--port", "70000"], "--port"),
         (["--log-file", "/nowhere/at/all"], "--log-file /nowhere/at/all: cannot be written"),

@@ -23,6 +23,7 @@ from kubemini.controllers.base import Controller, Runner
 from kubemini.controllers.deployment import DeploymentController
 from kubemini.controllers.replica_set import ReplicaSetController
 from kubemini.controllers.stateful_set import StatefulSetController
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import (
     CLAIM,
     CORE_EVENT,
@@ -32,7 +33,6 @@ from kubemini.kinds import (
     REPLICA_SET,
     STATEFUL_SET,
 )
-from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Key, Store
 
 SPACE = "default"
@@ -201,7 +201,7 @@ class Kubelet:
         pod = entry.object()
         if entry.deleting:
             if self.ends(pod) and not pod["metadata"].get("finalizers"):
-                with contextlib.suppress(Refusal):
+                with contextlib.suppress(StatusError):
                     await self._api.delete(Target(POD, *key), Deletion(grace=0))
         elif pod.get("status", {}).get("phase", "Pending") == "Pending" and self.starts(pod):
             self.write(key[1], ready)

@@ -1,1 +1,1 @@
-"""The controllers of the embedded cluster: one file a kind. Each says what concerns it and what to do about one key."""
+"""The controllers of the embedded cluster: one file per kind. Each maps changes to keys and reconciles one key."""

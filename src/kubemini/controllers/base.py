@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
+from kubemini.errors import StatusError
 from kubemini.kinds import Kind
-from kubemini.refusals import Refusal
 from kubemini.store import Change, Key, Store
 
 _log = logging.getLogger(__name__)
@@ -128,8 +128,8 @@ class Runner:
     async def _reconcile(self, key: Key) -> None:
         try:
             again = await self._controller.reconcile(key)
-        except Refusal as refusal:
-            _log.info("%s: %s: %s; tried again", self._controller.name, "/".join(key), refusal)
+        except StatusError as error:
+            _log.info("%s: %s: %s; tried again", self._controller.name, "/".join(key), error)
             self._retry(key)
         except Exception:  # noqa: BLE001  one object that trips a controller must not stop it for the others
             _log.exception("%s: %s failed; tried again", self._controller.name, "/".join(key))

@@ -13,8 +13,8 @@ import msgspec
 
 from kubemini.api import Api, Target
 from kubemini.controllers.writes import edit_if_present, without_owners
+from kubemini.errors import Json, conflict
 from kubemini.kinds import Kind
-from kubemini.refusals import Json, conflict
 from kubemini.selectors import matcher, workload_selector
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.selector import Selector
@@ -79,7 +79,7 @@ class ControllerRefManager:
     ) -> list[Entry]:
         """Adopt matching orphans, release dependents that no longer match, and return those that the owner has now.
 
-        `candidate` says which dependents are considered at all.
+        `candidate` selects the dependents to consider.
         """
         deleting, matches = "deletionTimestamp" in owner["metadata"], matcher(selector)
         claimed: list[Entry] = []

@@ -23,8 +23,8 @@ from kubemini.controllers.pods import (
 )
 from kubemini.controllers.revisions import update_history
 from kubemini.controllers.writes import write_status
+from kubemini.errors import Json
 from kubemini.kinds import DAEMON_SET, NODE, POD
-from kubemini.refusals import Json
 from kubemini.selectors import node_terms, taints_of, terms_match, toleration, workload_selector
 from kubemini.store import Change, Entry, Key
 
@@ -210,7 +210,7 @@ def _is_node_different(change: Change) -> bool:
 
 
 def _target_node(entry: Entry) -> str:
-    """The node that a daemon pod is on, or is meant for; empty where nothing says so."""
+    """The node that a daemon pod is on, or is meant for; empty if unknown."""
     if bound := entry.fields[NODE_NAME]:
         return bound
     affinity = (entry.object()["spec"].get("affinity") or {}).get("nodeAffinity") or {}

@@ -16,10 +16,10 @@ from kubemini.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import ControllerRefManager, controller_reference
 from kubemini.controllers.pods import TEMPLATE_HASH, hash_template, scale_value, without_hash
 from kubemini.controllers.writes import delete_if_present, edit_if_present
+from kubemini.errors import Json
 from kubemini.events import EventRecorder
 from kubemini.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json
 from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
 
@@ -29,7 +29,7 @@ _COMPLETE = "NewReplicaSetAvailable"
 
 
 class Goal(NamedTuple):
-    """What a Deployment wants, as numbers."""
+    """The target numbers of a Deployment."""
 
     replicas: int
     limit: int
@@ -238,7 +238,7 @@ class _Rollout:
     def _say_scaled(self, replica_set: Json, before: int, after: int) -> None:
         way = "up" if before < after else "down"
         message = f"Scaled {way} replica set {replica_set['metadata']['name']} from {before} to {after}"
-        self._events.say(self._deployment, "ScalingReplicaSet", message)
+        self._events.record(self._deployment, "ScalingReplicaSet", message)
 
     async def _delete_old_revisions(self) -> None:
         """Delete the oldest empty ReplicaSets beyond revisionHistoryLimit."""

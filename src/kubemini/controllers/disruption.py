@@ -1,7 +1,7 @@
 """PodDisruptionBudgets: how many pods a budget expects, how many are healthy, how many may be disrupted now.
 
-The Eviction API spends what this controller allows, so it follows the pods closely: each change of a pod that counts
-has the budgets that select the pod reckoned anew.
+The Eviction API spends what this controller allows, so each relevant change of a pod recalculates the budgets that
+select it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kubemini.api import Api, Target
 from kubemini.conditions import set_condition
 from kubemini.controllers.pods import PodStates, scale_value
 from kubemini.controllers.writes import edit_if_present
+from kubemini.errors import Json
 from kubemini.kinds import BUDGET, DEPLOYMENT, POD, REPLICA_SET, Kind
-from kubemini.refusals import Json
 from kubemini.selectors import label_selector
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.selector import Selector
@@ -24,7 +24,7 @@ DELETION_TIMEOUT = timedelta(minutes=2)
 """How long an evicted pod may take to be deleted before the budget counts it again."""
 
 
-def reckon(spec: Json, expected: int, healthy: int) -> tuple[int, int]:
+def calculate_disruptions(spec: Json, expected: int, healthy: int) -> tuple[int, int]:
     """How many pods must stay healthy, and how many may be disrupted: none while no pods are expected.
 
     `expected` is the scale of the pods' controllers, or the number of pods.
@@ -128,7 +128,7 @@ def _selector(budget: Entry) -> Selector | None:
 
 def _status(budget: Json, expected: int | None, healthy: int) -> Json:
     """The status without its disrupted pods. Nothing is allowed while the expected number of pods is unknown."""
-    desired, allowed = reckon(budget["spec"], expected or 0, healthy)
+    desired, allowed = calculate_disruptions(budget["spec"], expected or 0, healthy)
     status: Json = {
         "currentHealthy": healthy,
         "desiredHealthy": desired,

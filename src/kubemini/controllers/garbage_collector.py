@@ -54,7 +54,7 @@ class GarbageCollector:
                 yield from self._dependent_keys(entry.uid)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Delete an object without owners, or do what the finalizers of a deleted object ask for."""
+        """Delete an object without owners, or run the finalizers of a deleted object."""
         place, name = key
         resource, _, namespace = place.partition("/")
         kind = next((each for each in self._all_kinds() if each.stored_as == resource), None)

@@ -16,9 +16,9 @@ from kubemini.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import is_generation_changed
 from kubemini.controllers.pods import PodControl, new_pod, seconds_now
 from kubemini.controllers.writes import drop_finalizer, write_status
+from kubemini.errors import Json, StatusError
 from kubemini.events import EventRecorder
 from kubemini.kinds import JOB, POD, Kind
-from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -105,7 +105,7 @@ class JobController:
                 await self._control.delete(job, [pod.entry for pod in active])
             elif "deletionTimestamp" not in job["metadata"]:
                 wait = await self._scale(job, active, succeeded)
-        except Refusal:
+        except StatusError:
             await self._count(job, status, None)
             raise
         await self._count(job, status, ending)
@@ -147,7 +147,7 @@ class JobController:
             set_condition(status, {"status": "True", "lastProbeTime": None} | ending._asdict())
             if ending is _COMPLETED:
                 status["completionTime"] = clock.stamp(clock.now())
-            self._events.say(job, ending.reason, ending.message, warning=ending is not _COMPLETED)
+            self._events.record(job, ending.reason, ending.message, warning=ending is not _COMPLETED)
         await write_status(self._api, JOB, job, status)
 
     def _pods(self, job: Json) -> list[_JobPod]:

@@ -15,9 +15,9 @@ from kubemini.api import Api, Target
 from kubemini.conditions import condition_of, set_condition, set_pod_condition
 from kubemini.controllers.pods import pods_on
 from kubemini.controllers.writes import edit_if_present
+from kubemini.errors import Json
 from kubemini.events import EventRecorder
 from kubemini.kinds import LEASE, NODE, POD, Kind
-from kubemini.refusals import Json
 from kubemini.store import Change, Key
 
 GRACE = 50.0
@@ -59,39 +59,39 @@ class NodeLifecycleController:
         now, name, uid = clock.now(), key[1], node["metadata"]["uid"]
         ready = condition_of(node, "Ready").get("status")
         grace = self._grace if ready else max(self._grace, STARTUP_GRACE)
-        left = (self._last_heard(name, node) + timedelta(seconds=grace) - now).total_seconds()
+        left = (self._last_seen(name, node) + timedelta(seconds=grace) - now).total_seconds()
         if left <= 0:
             status = Target(NODE, name=name, subresource="status")
             await edit_if_present(self._api, status, uid, _with_unknown_conditions)
             if ready == "True":
-                self._events.say(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+                self._events.record(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             await self._mark_pods_unready(name)
         await edit_if_present(self._api, Target(NODE, name=name), uid, _with_taints)
         return left if left > 0 else None
 
-    def _last_heard(self, name: str, node: Json) -> datetime:
-        """When a kubelet was last heard of."""
-        heard = [clock.moment(node["metadata"]["creationTimestamp"])]
+    def _last_seen(self, name: str, node: Json) -> datetime:
+        """The time of a kubelet's last sign of life."""
+        seen = [clock.moment(node["metadata"]["creationTimestamp"])]
         if beat := condition_of(node, "Ready").get("lastHeartbeatTime"):
-            heard.append(clock.moment(beat))
+            seen.append(clock.moment(beat))
         lease = self._api.find(LEASE, (_LEASES, name)) or {}
         if renewed := (lease.get("spec") or {}).get("renewTime"):
-            heard.append(clock.moment(renewed))
-        return max(heard)
+            seen.append(clock.moment(renewed))
+        return max(seen)
 
     async def _mark_pods_unready(self, node: str) -> None:
         """Whether these pods serve is unknown, so they count as not ready."""
 
         def unready(pod: Json) -> Json:
-            said = condition_of(pod, "Ready")
-            set_pod_condition(pod, "Ready", "False", said.get("reason", ""), said.get("message", ""))
+            ready = condition_of(pod, "Ready")
+            set_pod_condition(pod, "Ready", "False", ready.get("reason", ""), ready.get("message", ""))
             return pod
 
         for entry in pods_on(self._api.store, node):
             if condition_of(entry.object(), "Ready").get("status") == "True":
                 pod = await edit_if_present(self._api, Target(POD, *entry.key, "status"), entry.uid, unready)
                 if pod is not None:
-                    self._events.say(pod, "NodeNotReady", "Node is not ready", warning=True)
+                    self._events.record(pod, "NodeNotReady", "Node is not ready", warning=True)
 
 
 def _with_taints(node: Json) -> Json:
@@ -115,12 +115,12 @@ def _id(taint: Json) -> tuple[str, str]:
 
 
 def _with_unknown_conditions(node: Json) -> Json:
-    """A node whose kubelet has been silent for too long: what it reported is unknown now."""
+    """A node whose kubelet has been silent for too long: its status is unknown now."""
     for kind in _REPORTED:
         before = condition_of(node, kind)
         if before.get("status") != "Unknown":
             unknown = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-            heard = before.get("lastHeartbeatTime", node["metadata"]["creationTimestamp"])
-            condition = {"type": kind, "status": "Unknown", "lastHeartbeatTime": heard} | unknown
+            seen = before.get("lastHeartbeatTime", node["metadata"]["creationTimestamp"])
+            condition = {"type": kind, "status": "Unknown", "lastHeartbeatTime": seen} | unknown
             set_condition(node.setdefault("status", {}), condition)
     return node

@@ -12,10 +12,10 @@ from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import set_pod_condition
 from kubemini.controllers.pods import NODE_NAME, pods_on
 from kubemini.controllers.writes import delete_if_present, edit_if_present
+from kubemini.errors import Json
 from kubemini.events import EventRecorder
 from kubemini.kinds import NODE, POD, Kind
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json
 from kubemini.selectors import taints_of, toleration
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.shape import Taint
@@ -25,7 +25,7 @@ QUARANTINE = 40.0
 
 
 def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Json]) -> float | None:
-    """For how many seconds a pod may stay with these taints: 0 is not at all, None for ever."""
+    """For how many seconds a pod may stay with these taints: 0 is not at all, None forever."""
     shortest: float | None = None
     for taint in taints:
         used = next((each for each in tolerations if toleration(each).tolerates(taint)), None)
@@ -79,7 +79,7 @@ class TaintEvictionController:
         due = self._due.setdefault(entry.uid, now + seconds) if seconds else now
         if due > now:
             return due - now
-        self._events.say(body, "TaintManagerEviction", f"Marking for deletion Pod {'/'.join(key)}")
+        self._events.record(body, "TaintManagerEviction", f"Marking for deletion Pod {'/'.join(key)}")
         await self._evict(entry)
         return None
 

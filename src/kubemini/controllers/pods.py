@@ -20,10 +20,10 @@ from kubemini.api import SUFFIX_LETTERS, Api, Deletion, Target
 from kubemini.conditions import condition_of
 from kubemini.controllers.controller_refs import ControllerRefManager, controller_reference
 from kubemini.controllers.writes import delete_if_present
+from kubemini.errors import Json, StatusError
 from kubemini.events import EventRecorder
 from kubemini.kinds import NAMESPACE, POD, Kind
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key, Store
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -136,7 +136,7 @@ def new_pod(template: Json, owner: Json) -> Json:
 
 
 class PodControl:
-    """Creates and deletes pods for one controller, with an Event for each. The first refusal is raised."""
+    """Creates and deletes pods for one controller, with an Event for each. The first error is raised."""
 
     def __init__(self, api: Api, component: str) -> None:
         self._api = api
@@ -155,14 +155,14 @@ class PodControl:
     async def _create(self, owner: Json, pod: Json) -> None:
         try:
             made = await self._api.create(Target(POD, owner["metadata"]["namespace"]), pod)
-        except Refusal as refusal:
-            self._events.say(owner, "FailedCreate", f"Error creating: {refusal}", warning=True)
+        except StatusError as error:
+            self._events.record(owner, "FailedCreate", f"Error creating: {error}", warning=True)
             raise
-        self._events.say(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
+        self._events.record(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
 
     async def _delete(self, owner: Json, pod: Entry) -> None:
         await delete_if_present(self._api, Target(POD, *pod.key), Deletion(uid=pod.uid))
-        self._events.say(owner, "SuccessfulDelete", f"Deleted pod: {pod.key[1]}")
+        self._events.record(owner, "SuccessfulDelete", f"Deleted pod: {pod.key[1]}")
 
 
 async def _all_done(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:

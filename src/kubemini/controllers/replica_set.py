@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kubemini.controllers.pods import NODE_NAME, PodState, WorkloadController, new_pod, seconds_now
 from kubemini.controllers.writes import write_status
+from kubemini.errors import Json
 from kubemini.kinds import POD, REPLICA_SET
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json
 from kubemini.selectors import workload_selector
 from kubemini.store import Entry, Key
 
@@ -71,7 +71,7 @@ class ReplicaSetController(WorkloadController):
         return self._states.next_available(pods, _min_ready(body), seconds_now())
 
     async def _scale(self, entry: Entry, body: Json, pods: list[Entry]) -> None:
-        """Bring the number of pods to the wanted one. The status still tells of the pods that there were before."""
+        """Scale to the desired number of pods. The status still counts the pods from before."""
         template = body["spec"]["template"]
         while (missing := self._count_missing(entry, body)) > 0:
             await self._control.create(body, [new_pod(template, body) for _ in range(min(missing, _BATCH))])

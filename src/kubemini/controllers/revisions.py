@@ -10,8 +10,8 @@ from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.controller_refs import controller_reference
 from kubemini.controllers.pods import REVISION_HASH, hash_template
 from kubemini.controllers.writes import delete_if_present
+from kubemini.errors import Json
 from kubemini.kinds import CONTROLLER_REVISION
-from kubemini.refusals import Json
 
 
 async def update_history(api: Api, owner: Json) -> None:

@@ -23,8 +23,8 @@ from kubemini.controllers.pods import (
 )
 from kubemini.controllers.revisions import update_history
 from kubemini.controllers.writes import write_status
+from kubemini.errors import Json
 from kubemini.kinds import CLAIM, STATEFUL_SET
-from kubemini.refusals import Json
 from kubemini.selectors import workload_selector
 from kubemini.store import Entry, Key
 
@@ -39,7 +39,7 @@ class StatefulSetController(WorkloadController):
     kind = STATEFUL_SET
 
     async def reconcile(self, key: Key) -> float | None:
-        """Take the next step towards what a set wants, and write the status."""
+        """Take the next step towards the spec of a set, and write the status."""
         body = self._api.find(STATEFUL_SET, key)
         selector = workload_selector(body) if body else None
         if body is None or selector is None:

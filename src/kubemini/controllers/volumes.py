@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.writes import delete_if_present, edit_if_present, write_status
+from kubemini.errors import Json
 from kubemini.kinds import CLAIM, VOLUME, Kind
-from kubemini.refusals import Json
 from kubemini.store import Change, Key
 
 

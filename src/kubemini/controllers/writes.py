@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kubemini.api import Api, Deletion, Edit, Target
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import Kind
-from kubemini.refusals import Json, Refusal
 
 
 async def edit_if_present(api: Api, target: Target, uid: str, edit: Edit) -> Json | None:
@@ -15,8 +15,8 @@ async def edit_if_present(api: Api, target: Target, uid: str, edit: Edit) -> Jso
 
     try:
         edited = await api.edit(target, edit_same)
-    except Refusal as refusal:
-        if refusal.code != 404:
+    except StatusError as error:
+        if error.code != 404:
             raise
         return None
     return edited if edited["metadata"]["uid"] == uid else None
@@ -26,7 +26,7 @@ async def delete_if_present(api: Api, target: Target, deletion: Deletion) -> Non
     """Delete an object, unless it is gone or another object has its name now."""
     try:
         await api.delete(target, deletion)
-    except Refusal:
+    except StatusError:
         there = api.store.get(target.kind, target.key)
         if there is not None and (not deletion.uid or there.uid == deletion.uid):
             raise

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from kubemini import clock
+from kubemini.errors import Json
 from kubemini.kinds import NODE_METRICS, POD_METRICS, Kind
-from kubemini.refusals import Json
 from kubemini.simulation import CPU_USAGE, MEMORY_USAGE, PREFIX, Kubelet, kubelet_of
 from rescheduler.model.quantity import QuantityError, amount
 

@@ -14,8 +14,8 @@ from zlib import crc32
 from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.conditions import condition_of
+from kubemini.errors import Json
 from kubemini.kinds import LEASE, NODE, Kind
-from kubemini.refusals import Json
 from kubemini.simulation import Kubelet, kubelet_of
 from kubemini.store import Change, Key
 

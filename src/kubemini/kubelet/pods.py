@@ -16,13 +16,13 @@ from itertools import count
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.pods import NODE_NAME, pods_on
+from kubemini.errors import Json, StatusError, conflict
 from kubemini.events import EventRecorder
 from kubemini.kinds import NODE, POD, Kind
 from kubemini.kubelet import status
 from kubemini.kubelet.node import EARLY
-from kubemini.kubelet.status import Place
-from kubemini.refusals import Json, Refusal, conflict
-from kubemini.simulation import KUBELET_LABEL, Behaviour, Kubelet, Mode, behaviour, kubelet_of
+from kubemini.kubelet.status import PodContext
+from kubemini.simulation import KUBELET_LABEL, Kubelet, Mode, PodBehavior, behaviour, kubelet_of
 from kubemini.store import Change, Entry, Key
 
 _FIRST_ADDRESS = IPv4Address("10.128.0.1")
@@ -32,12 +32,12 @@ _RUNNING_SHARE = 0.2
 """Of the time from crash to crash, how much a container that crashes is running."""
 _CRASHING = (Mode.CRASH, Mode.CRASH_BESIDE_SIDECAR)
 
-Action = Callable[[Json, Place], None]
+Action = Callable[[Json, PodContext], None]
 """Writes the next status into a pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PodStep:
     """What to do, and how many seconds after it was first the next thing to do."""
 
     action: Action
@@ -97,12 +97,12 @@ class PodController:
             return wait
         try:
             await self._take(step.action, entry, node, how)
-        except Refusal as refusal:
-            if refusal.code not in (404, 409):  # gone, or another pod has its name: that change comes here, too
+        except StatusError as error:
+            if error.code not in (404, 409):  # gone, or another pod has its name: that change comes here, too
                 raise
         return None
 
-    def _wait(self, pod: Json, step: Step) -> float:
+    def _wait(self, pod: Json, step: PodStep) -> float:
         """For how many seconds a step has to wait, counted from when it was first the next one."""
         now = asyncio.get_running_loop().time()
         uid, grace = pod["metadata"]["uid"], pod["metadata"].get("deletionGracePeriodSeconds", 0)
@@ -116,7 +116,7 @@ class PodController:
             wait = min(wait, pending.deadline - now)
         return wait
 
-    async def _take(self, action: Action, entry: Entry, node: Entry, how: Behaviour) -> None:
+    async def _take(self, action: Action, entry: Entry, node: Entry, how: PodBehavior) -> None:
         """Write what comes next about a pod; that change brings the pod back here."""
         place = self._place(entry.object(), node.object(), how)
 
@@ -132,61 +132,61 @@ class PodController:
         if action is status.set_ended:
             await self._api.delete(Target(POD, *entry.key), Deletion(grace=0, uid=entry.uid))
 
-    def _place(self, pod: Json, node: Json, how: Behaviour) -> Place:
+    def _place(self, pod: Json, node: Json, how: PodBehavior) -> PodContext:
         addresses = node.get("status", {}).get("addresses", ())
         host = next((each["address"] for each in addresses if each["type"] == "InternalIP"), "")
         own = pod["status"].get("podIP")
         if not own:
             own = host if pod["spec"].get("hostNetwork") else str(_FIRST_ADDRESS + next(self._addresses))
-        return Place(clock.stamp(clock.now()), host, own, how)
+        return PodContext(clock.stamp(clock.now()), host, own, how)
 
     def _report_failure(self, pod: Json) -> None:
         """Tell in Events why a pod does not run."""
         if pod["status"]["phase"] == "Failed" and pod["status"].get("reason"):
-            self._events.say(pod, pod["status"]["reason"], pod["status"]["message"], warning=True)
+            self._events.record(pod, pod["status"]["reason"], pod["status"]["message"], warning=True)
         for each in pod["status"].get("containerStatuses", ()):
             if message := each["state"].get("waiting", {}).get("message"):
-                self._events.say(pod, "BackOff", message, warning=True)
+                self._events.record(pod, "BackOff", message, warning=True)
 
 
-def next_step(pod: Json, how: Behaviour) -> Step | None:
-    """The next thing to do about a pod on a node whose kubelet lives; None if it is as it should be."""
+def next_step(pod: Json, how: PodBehavior) -> PodStep | None:
+    """The next thing to do about a pod on a node whose kubelet lives; None if there is nothing to do."""
     phase = pod["status"].get("phase") or "Pending"
     finished, pending = phase in ("Succeeded", "Failed"), phase == "Pending"
     statuses = pod["status"].get("containerStatuses", [])
     if "deletionTimestamp" in pod["metadata"]:
         if pod["metadata"].get("deletionGracePeriodSeconds"):
-            return Step(status.set_ended, how.ends_in)
+            return PodStep(status.set_ended, how.ends_in)
         # Without any grace left the object goes by itself, unless a finalizer holds it: then the pod has yet to end.
-        return None if finished else Step(status.set_ended)
+        return None if finished else PodStep(status.set_ended)
     if finished:
         return None
     if how.fails is Mode.REJECTED:
-        return Step(status.set_rejected, how.fails_in if pending else 0.0)
+        return PodStep(status.set_rejected, how.fails_in if pending else 0.0)
     if pending and not statuses and how.starts_in is not None:
-        return Step(status.set_creating)
+        return PodStep(status.set_creating)
     if how.fails is Mode.ENDED:
-        return Step(status.set_failed, how.fails_in if pending else 0.0)
+        return PodStep(status.set_failed, how.fails_in if pending else 0.0)
     if how.fails is Mode.NO_IMAGE:
         unpulled = any(each["state"].get("waiting", {}).get("reason") == status.PULL_BACK_OFF for each in statuses)
-        return None if unpulled else Step(status.set_unpulled, (how.starts_in or 0.0) if pending else 0.0)
+        return None if unpulled else PodStep(status.set_unpulled, (how.starts_in or 0.0) if pending else 0.0)
     if pending:
-        return Step(status.set_running, how.starts_in or 0.0)
+        return PodStep(status.set_running, how.starts_in or 0.0)
     return _running_step(pod, statuses, how)
 
 
-def _running_step(pod: Json, statuses: list[Json], how: Behaviour) -> Step | None:
+def _running_step(pod: Json, statuses: list[Json], how: PodBehavior) -> PodStep | None:
     """The next step of a pod that has begun to run: restart, crash, correct what is ready, or complete."""
     if any("waiting" in each["state"] for each in statuses):
-        return Step(status.set_running, how.restarts_every * (1 - _RUNNING_SHARE))
+        return PodStep(status.set_running, how.restarts_every * (1 - _RUNNING_SHARE))
     running = [each for each in statuses if "running" in each["state"]]
     unready = status.unready_names(pod, how.fails)
     if how.fails in _CRASHING:
         if any(each["name"] in unready for each in running):
-            return Step(status.set_crashed, how.restarts_every * _RUNNING_SHARE)
+            return PodStep(status.set_crashed, how.restarts_every * _RUNNING_SHARE)
     elif any(each["ready"] == (each["name"] in unready) for each in running):
-        return Step(status.set_running)
+        return PodStep(status.set_running)
     true = {each["type"] for each in pod["status"].get("conditions", ()) if each["status"] == "True"}
     if "ContainersReady" in true and status.passes_gates(pod) != ("Ready" in true):
-        return Step(status.update_ready, 0.0 if pod["spec"].get("readinessGates") else _CORRECTION)
-    return Step(status.set_completed, how.completes_in) if status.is_of_job(pod) and running == statuses else None
+        return PodStep(status.update_ready, 0.0 if pod["spec"].get("readinessGates") else _CORRECTION)
+    return PodStep(status.set_completed, how.completes_in) if status.is_of_job(pod) and running == statuses else None

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kubemini.conditions import set_pod_condition
-from kubemini.refusals import Json
-from kubemini.simulation import Behaviour, Mode
+from kubemini.errors import Json
+from kubemini.simulation import Mode, PodBehavior
 
 PULL_BACK_OFF = "ImagePullBackOff"
 _KILLED, _TERMINATED = 137, 143
@@ -21,16 +21,16 @@ _Describe = Callable[[Json, Json], Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodContext:
     """The time, the addresses of the pod's node and of the pod, and how the pod behaves there."""
 
     now: str
     host: str
     pod: str
-    how: Behaviour
+    how: PodBehavior
 
 
-def set_creating(pod: Json, place: Place) -> None:
+def set_creating(pod: Json, place: PodContext) -> None:
     """Its containers are being made."""
     _begin(pod, place)
     inits = bool(pod["spec"].get("initContainers"))
@@ -41,7 +41,7 @@ def set_creating(pod: Json, place: Place) -> None:
     _set_not_ready(pod, lasting_names(pod))
 
 
-def set_running(pod: Json, place: Place) -> None:
+def set_running(pod: Json, place: PodContext) -> None:
     """Whatever isn't running runs, for the first time or again, and is as ready as it ever gets."""
     unready = unready_names(pod, place.how.fails)
     _begin(pod, place)
@@ -62,7 +62,7 @@ def set_running(pod: Json, place: Place) -> None:
     update_ready(pod, place)
 
 
-def update_ready(pod: Json, place: Place) -> None:
+def update_ready(pod: Json, place: PodContext) -> None:
     """A pod whose containers are ready is Ready, unless one of its readiness gates is not True."""
     if passes_gates(pod):
         set_pod_condition(pod, "Ready", "True")
@@ -70,7 +70,7 @@ def update_ready(pod: Json, place: Place) -> None:
         set_pod_condition(pod, "Ready", "False", "ReadinessGatesNotReady")
 
 
-def set_crashed(pod: Json, place: Place) -> None:
+def set_crashed(pod: Json, place: PodContext) -> None:
     """Containers that crash have exited with an error, and wait to be restarted where that is allowed."""
     names, metadata = unready_names(pod, place.how.fails), pod["metadata"]
     restarted = pod["spec"].get("restartPolicy", "Always") != "Never"
@@ -93,7 +93,7 @@ def set_crashed(pod: Json, place: Place) -> None:
         _set_not_ready(pod, names)
 
 
-def set_unpulled(pod: Json, place: Place) -> None:
+def set_unpulled(pod: Json, place: PodContext) -> None:
     """Its images can't be pulled. If it ran before, it was being restarted."""
     _begin(pod, place)
 
@@ -107,7 +107,7 @@ def set_unpulled(pod: Json, place: Place) -> None:
     _set_not_ready(pod, lasting_names(pod))
 
 
-def set_rejected(pod: Json, place: Place) -> None:
+def set_rejected(pod: Json, place: PodContext) -> None:
     """Rejected at admission for lack of CPU: nothing is known of its containers, and no condition is left."""
     pod["status"] = {
         "phase": "Failed",
@@ -117,7 +117,7 @@ def set_rejected(pod: Json, place: Place) -> None:
     }
 
 
-def set_failed(pod: Json, place: Place) -> None:
+def set_failed(pod: Json, place: PodContext) -> None:
     """The kubelet has ended it for a reason."""
     reason = place.how.reason
     message = f"The pod was made to fail: {reason}"
@@ -128,13 +128,13 @@ def set_failed(pod: Json, place: Place) -> None:
     _set_finished(pod, place, "Failed")
 
 
-def set_completed(pod: Json, place: Place) -> None:
+def set_completed(pod: Json, place: PodContext) -> None:
     """All of it has done its work."""
     _describe(pod, place, lambda _, was: _stopped(was, place.now, 0))
     _set_finished(pod, place, "Succeeded")
 
 
-def set_ended(pod: Json, place: Place) -> None:
+def set_ended(pod: Json, place: PodContext) -> None:
     """It was deleted, and all of it has stopped. A Job's work that was not done has failed; a server stops cleanly."""
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return
@@ -169,7 +169,7 @@ def lasting_names(pod: Json) -> list[str]:
     return [*sidecars, *(each["name"] for each in pod["spec"]["containers"])]
 
 
-def _begin(pod: Json, place: Place) -> None:
+def _begin(pod: Json, place: PodContext) -> None:
     """What every status but that of a rejected pod has from the first one on, and keeps."""
     status = pod["status"]
     status.setdefault("startTime", place.now)
@@ -182,7 +182,7 @@ def _begin(pod: Json, place: Place) -> None:
     set_pod_condition(pod, "Initialized", "True")
 
 
-def _set_finished(pod: Json, place: Place, phase: str) -> None:
+def _set_finished(pod: Json, place: PodContext, phase: str) -> None:
     """The pod's last phase, and why it is no longer ready."""
     _begin(pod, place)
     pod["status"]["phase"] = phase
@@ -203,8 +203,8 @@ def _is_sidecar(container: Json) -> bool:
     return bool(container.get("restartPolicy") == "Always")
 
 
-def _describe(pod: Json, place: Place, containers: _Describe, inits: _Describe | None = None) -> None:
-    """Write the status of each container anew; sidecars are like containers, and other init containers are done."""
+def _describe(pod: Json, place: PodContext, containers: _Describe, inits: _Describe | None = None) -> None:
+    """Rewrite the status of each container; sidecars are like containers, and other init containers are done."""
     status = pod["status"]
     listed = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     before = {each["name"]: each for each in listed}

@@ -1,4 +1,4 @@
-"""What the scheduler knows of the cluster: the planner's rows of all objects that matter, decoded once per version.
+"""The scheduler's cache of the cluster: the planner's rows of all objects that matter, decoded once per version.
 
 The store reports every write at once. Here it is only noted, and decoded when the scheduler gets to it, so a pod whose
 status changes ten times meanwhile is decoded once.
@@ -53,7 +53,7 @@ class PodChange(NamedTuple):
 
 
 @dataclass
-class Changes:
+class ClusterChanges:
     """What became of the cluster since the last look."""
 
     pods: list[PodChange] = field(default_factory=list)
@@ -85,9 +85,9 @@ class Cache:
         """Whether something has changed that was not decoded yet."""
         return bool(self._unread)
 
-    def read(self, most: int) -> Changes:
+    def read(self, most: int) -> ClusterChanges:
         """Decode some of what has changed."""
-        changes = Changes()
+        changes = ClusterChanges()
         for name, key in list(islice(self._unread, most)):
             kind = self._unread.pop((name, key))
             entry = self._store.get(kind, key)

@@ -1,6 +1,6 @@
 """The scheduler's extender: an HTTP service that filters the nodes that the scheduler found, and scores what is left.
 
-It is asked as kube-scheduler asks: about nodes by name, with the pod as a whole object. The configuration is an entry
+It is called as kube-scheduler calls it: with nodes by name and the whole pod. The configuration is an entry
 of the `extenders` list of a KubeSchedulerConfiguration; without TLS.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
+from kubemini.errors import Json
 from kubemini.kinds import POD
-from kubemini.refusals import Json
 from kubemini.store import Key, Store
 from rescheduler.model.time import parse_duration
 

@@ -16,10 +16,10 @@ from contextlib import suppress
 from kubemini.api import Api, Target
 from kubemini.binding import bind
 from kubemini.conditions import set_condition
+from kubemini.errors import Json, StatusError
 from kubemini.events import EventRecorder
 from kubemini.kinds import POD
-from kubemini.refusals import Json, Refusal
-from kubemini.scheduler.cache import SCHEDULER, Cache, CachedPod, Changes, PodChange
+from kubemini.scheduler.cache import SCHEDULER, Cache, CachedPod, ClusterChanges, PodChange
 from kubemini.scheduler.extender import Extender, ExtenderError
 from kubemini.scheduler.queue import SchedulingQueue
 from kubemini.scheduler.view import View
@@ -31,7 +31,7 @@ _SLICE = 200  # objects decoded before other tasks have their turn: a few millis
 
 
 class UnschedulableError(Exception):
-    """No node lets a pod in; the message says why."""
+    """No node fits a pod; the message says why."""
 
 
 class Scheduler:
@@ -94,7 +94,7 @@ class Scheduler:
                 await self._wake.wait()
         self._busy = True
 
-    def _follow(self, changes: Changes) -> None:
+    def _follow(self, changes: ClusterChanges) -> None:
         counts = changes.others
         if changes.others:
             self._view = None
@@ -129,10 +129,10 @@ class Scheduler:
             if self._view is not None:
                 self._view.place(key, node)
             await self._bind(pod.row, node)
-        except UnschedulableError as refusal:
+        except UnschedulableError as error:
             self._queue.refuse(key, pod.row.priority)
-            await self._refuse(pod, "Unschedulable", str(refusal))
-        except (ExtenderError, Refusal) as error:
+            await self._refuse(pod, "Unschedulable", str(error))
+        except (ExtenderError, StatusError) as error:
             await self._fail(key, pod, str(error))
         except Exception as error:  # noqa: BLE001  one pod that trips the scheduler must not stop it for the others
             _log.exception("pod %s could not be scheduled; tried again", pod.row.full_name)
@@ -178,7 +178,7 @@ class Scheduler:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await bind(self._api, Target(POD, pod.namespace, pod.name, "binding"), binding)
-        self._events.say(_reference(pod), "Scheduled", f"Successfully assigned {pod.full_name} to {node}")
+        self._events.record(_reference(pod), "Scheduled", f"Successfully assigned {pod.full_name} to {node}")
 
     async def _refuse(self, pod: CachedPod, reason: str, message: str) -> None:
         """Report why a pod has no node, if that is new, and withdraw its nomination."""
@@ -194,12 +194,12 @@ class Scheduler:
 
         try:
             await self._api.edit(Target(POD, row.namespace, row.name, "status"), edit)
-        except Refusal as refusal:
-            if refusal.code != 404:  # deleted meanwhile
-                _log.warning("the status of pod %s could not be written: %s", row.full_name, refusal)
+        except StatusError as error:
+            if error.code != 404:  # deleted meanwhile
+                _log.warning("the status of pod %s could not be written: %s", row.full_name, error)
             return
         if is_new:
-            self._events.say(_reference(row), "FailedScheduling", message, warning=True)
+            self._events.record(_reference(row), "FailedScheduling", message, warning=True)
 
 
 def _now() -> float:
@@ -207,7 +207,7 @@ def _now() -> float:
 
 
 def _differ(before: Pod, after: Pod) -> bool:
-    """Whether a pod is another one, or asks for something else; its status doesn't count."""
+    """Whether a pod is another one, or its spec or labels changed; the status does not count."""
     return before.uid != after.uid or before.shape is not after.shape or before.labels is not after.labels
 
 

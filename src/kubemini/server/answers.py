@@ -13,8 +13,8 @@ import msgspec
 from aiohttp import web
 
 from kubemini import events
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import EVENT, Kind
-from kubemini.refusals import Json, Refusal
 from kubemini.server import tables
 from kubemini.store import Entry
 
@@ -27,7 +27,7 @@ _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 
 
-class Whole:
+class ObjectFormat:
     """Shows the objects themselves."""
 
     def __init__(self, kind: Kind) -> None:
@@ -51,7 +51,7 @@ class Whole:
         return b"{" + raw[len(self._head) :]
 
 
-class Rows:
+class TableFormat:
     """Shows rows of a Table, as `kubectl get` prints them."""
 
     def __init__(self, kind: Kind) -> None:
@@ -74,13 +74,13 @@ class Rows:
         return _encode({"cells": [column.cell(body) for column in self._columns], "object": body})
 
 
-Shape = Whole | Rows
+Shape = ObjectFormat | TableFormat
 
 
 def shape_of(request: web.Request, kind: Kind) -> Shape:
-    """The shape that a client wants."""
+    """The format that a client accepts."""
     is_table = "as=Table" in request.headers.get("Accept", "").replace(",", ";").split(";")
-    return Rows(kind) if is_table else Whole(kind)
+    return TableFormat(kind) if is_table else ObjectFormat(kind)
 
 
 def raw_of(kind: Kind, entry: Entry) -> bytes:
@@ -95,16 +95,16 @@ def answer(body: Json | bytes, status: int = 200, headers: dict[str, str] | None
 
 
 def answer_object(request: web.Request, kind: Kind, body: Json, status: int = 200) -> web.Response:
-    """An object as it was written, in the shape that the client wants."""
+    """An object as it was written, in the format that the client accepts."""
     if kind.resource == EVENT.resource:
         body = events.shown(body)
     return answer(shape_of(request, kind).one(_encode(body)), status)
 
 
-def answer_refusal(refusal: Refusal) -> web.Response:
+def answer_error(error: StatusError) -> web.Response:
     """The Status of a request that was refused."""
-    seconds = refusal.details.get("retryAfterSeconds")
-    return answer(refusal.status, refusal.code, {"Retry-After": str(seconds)} if seconds else None)
+    seconds = error.details.get("retryAfterSeconds")
+    return answer(error.status, error.code, {"Retry-After": str(seconds)} if seconds else None)
 
 
 def answer_text(body: str, status: int = 200) -> web.Response:

@@ -1,7 +1,7 @@
 """The embedded API server: HTTP on 127.0.0.1, a bearer token, and the way of each request to its answer.
 
 `cluster` starts and ends it. Which path goes where is here; reading, watching and writing are in the modules beside
-this one, and what they mean in `api`. A Refusal becomes the Status that clients expect.
+this one, and what they mean in `api`. A StatusError becomes the Status that clients expect.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import socket
 from aiohttp import web
 
 from kubemini.api import Api
+from kubemini.errors import StatusError
 from kubemini.kinds import NODE_METRICS, POD_METRICS
-from kubemini.refusals import Refusal
-from kubemini.reviews import Accounts
+from kubemini.reviews import Authenticator
 from kubemini.server import answers, discovery
-from kubemini.server.listing import Listing
+from kubemini.server.listing import ReadHandlers
 from kubemini.server.requests import LARGEST_BODY, list_options, nowhere, place_of
 from kubemini.server.watching import Watches
-from kubemini.server.writing import Writing
+from kubemini.server.writing import WriteHandlers
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ class Server:
     def __init__(self, api: Api, token: str) -> None:
         self._api = api
         self._token = token
-        self._accounts = Accounts(api, token)
+        self._accounts = Authenticator(api, token)
         self._watches = Watches(api)
-        self._listing = Listing(api)
-        self._writing = writing = Writing(api, self._listing, self._accounts)
+        self._listing = ReadHandlers(api)
+        self._writing = writing = WriteHandlers(api, self._listing, self._accounts)
         self._writes = {
             "create": writing.create,
             "put": writing.update,
@@ -95,14 +95,14 @@ class Server:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
             return await self._answer(request)
-        except Refusal as refusal:
-            return answers.answer_refusal(refusal)
+        except StatusError as error:
+            return answers.answer_error(error)
         except (web.HTTPException, ConnectionResetError):
             raise
         except Exception:  # noqa: BLE001  a fault of ours is answered and logged
             _log.exception("%s %s failed", request.method, request.path.replace(self._token, "…"))
-            error = Refusal(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
-            return answers.answer_refusal(error)
+            internal = StatusError(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
+            return answers.answer_error(internal)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         root, *rest = request.path.strip("/").split("/")
@@ -118,7 +118,7 @@ class Server:
         return answers.answer(document)
 
     def _authenticate(self, request: web.Request, steps: list[str]) -> list[str]:
-        """The steps of a path whose client knows the token, without the token."""
+        """The steps of a path, without the token; refused without the right token."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             given = ""
@@ -126,10 +126,10 @@ class Server:
             given, steps = steps[1], steps[2:] or [""]
         user = self._accounts.user(given.strip())
         if user is None:
-            raise Refusal(401, "Unauthorized", "Unauthorized")
+            raise StatusError(401, "Unauthorized", "Unauthorized")
         if not self._accounts.may_do_everything(user):
             why = f'forbidden: User "{user["username"]}" cannot {request.method.lower()} path "/{"/".join(steps)}"'
-            raise Refusal(403, "Forbidden", why)
+            raise StatusError(403, "Forbidden", why)
         return steps
 
     async def _serve(self, request: web.Request, steps: list[str]) -> web.StreamResponse:

@@ -7,8 +7,8 @@ Everything is computed on each request, because CustomResourceDefinitions change
 
 from __future__ import annotations
 
+from kubemini.errors import Json
 from kubemini.kinds import Kinds
-from kubemini.refusals import Json
 
 VERSION = {
     "major": "1",
@@ -33,7 +33,7 @@ _SUBRESOURCES: dict[str, tuple[Json, list[str]]] = {
 
 
 def document_at(kinds: Kinds, path: str) -> Json | None:
-    """What the API says about itself at a path; None where it has no such place."""
+    """The discovery document at a path; None if there is none."""
     if path == "version":
         return VERSION
     if path == "api":

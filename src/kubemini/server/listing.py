@@ -16,12 +16,12 @@ from aiohttp import web
 
 from kubemini import clock
 from kubemini.api import Api
+from kubemini.errors import Json, bad_request, expired, not_found
 from kubemini.kinds import EVENT, NODE, NODE_METRICS, POD, Kind
 from kubemini.kubelet.metrics import node_metrics, pod_metrics
-from kubemini.refusals import Json, bad_request, expired, not_found
 from kubemini.server import answers
 from kubemini.server.answers import Shape
-from kubemini.server.requests import ListOptions, Place, list_options
+from kubemini.server.requests import ListOptions, RequestTarget, list_options
 from kubemini.store import Entry, Store
 from rescheduler.model.selector import EVERYTHING, Selector, SelectorError, parse_selector
 
@@ -35,7 +35,7 @@ _TOO_OLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class FieldTerm:
     """One condition on one field."""
 
     path: str
@@ -45,12 +45,12 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The objects of one kind that a request asks for."""
+    """The objects of one kind that a request selects."""
 
     kind: Kind
     namespace: str = ""
     labels: Selector = EVERYTHING
-    fields: tuple[Term, ...] = ()
+    fields: tuple[FieldTerm, ...] = ()
 
     @property
     def is_everything(self) -> bool:
@@ -72,14 +72,14 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A part of a list, or all of it."""
 
     entries: list[Entry]
     metadata: Json
 
 
-class Listing:
+class ReadHandlers:
     """Answers requests that read."""
 
     def __init__(self, api: Api) -> None:
@@ -88,29 +88,29 @@ class Listing:
         """The version and all objects of lists that are read in pages, by the number in their tokens."""
         self._numbers = itertools.count(1)
 
-    async def get(self, request: web.Request, place: Place) -> web.Response:
+    async def get(self, request: web.Request, place: RequestTarget) -> web.Response:
         """One object."""
         entry = self._api.store.get(place.kind, (place.namespace, place.name))
         if entry is None:
             raise not_found(place.kind, place.name)
         return answers.answer(answers.shape_of(request, place.kind).one(answers.raw_of(place.kind, entry)))
 
-    async def list(self, request: web.Request, place: Place, options: ListOptions) -> web.StreamResponse:
+    async def list(self, request: web.Request, place: RequestTarget, options: ListOptions) -> web.StreamResponse:
         """A collection."""
         page = self.page(selection(place, options), options)
         return await self.send(request, answers.shape_of(request, place.kind), place.kind, page)
 
-    async def send(self, request: web.Request, shape: Shape, kind: Kind, page: Page) -> web.StreamResponse:
+    async def send(self, request: web.Request, shape: Shape, kind: Kind, page: ListPage) -> web.StreamResponse:
         """A page of a collection as the answer."""
         items = (shape.item(answers.raw_of(kind, entry)) for entry in page.entries)
         return await answers.send_list(request, shape.opening(page.metadata), items)
 
-    async def measure(self, request: web.Request, place: Place) -> web.StreamResponse:
+    async def measure(self, request: web.Request, place: RequestTarget) -> web.StreamResponse:
         """Measurements of metrics.k8s.io, computed from the pods and nodes of the moment."""
         measured = NODE if place.kind == NODE_METRICS else POD
-        wanted = selection(Place(measured, place.namespace), list_options(request.query))
+        wanted = selection(RequestTarget(measured, place.namespace), list_options(request.query))
         if place.name:
-            wanted = Selection(measured, place.namespace, fields=(Term(_NAME, place.name),))
+            wanted = Selection(measured, place.namespace, fields=(FieldTerm(_NAME, place.name),))
         store, now = self._api.store, clock.now()
         objects = (entry.object() for entry in wanted.of(store))
         if measured is NODE:
@@ -119,13 +119,13 @@ class Listing:
             found = pod_metrics(objects, (entry.object() for entry in store.entries(NODE)), now)
         if not place.name:
             return await answers.send_list(
-                request, answers.Whole(place.kind).opening({}), map(msgspec.json.encode, found)
+                request, answers.ObjectFormat(place.kind).opening({}), map(msgspec.json.encode, found)
             )
         for only in found:
             return answers.answer(only)
         raise not_found(place.kind, place.name)
 
-    def page(self, wanted: Selection, options: ListOptions) -> Page:
+    def page(self, wanted: Selection, options: ListOptions) -> ListPage:
         """The part of a collection that is asked for. All pages show the state of the first one."""
         number, _, start = (options.token or f"{next(self._numbers)}.0").partition(".")
         if not start.isdecimal():
@@ -142,10 +142,10 @@ class Listing:
             self._states[number] = (version, found)
             if len(self._states) > _KEPT_STATES:
                 self._states.popitem(last=False)
-        return Page(found[int(start) : end], metadata)
+        return ListPage(found[int(start) : end], metadata)
 
 
-def selection(place: Place, options: ListOptions) -> Selection:
+def selection(place: RequestTarget, options: ListOptions) -> Selection:
     """The objects that the selectors of a request mean."""
     try:
         labels = parse_selector(options.labels)
@@ -155,7 +155,7 @@ def selection(place: Place, options: ListOptions) -> Selection:
     return Selection(place.kind, place.namespace, labels, terms)
 
 
-def _term(kind: Kind, text: str) -> Term:
+def _term(kind: Kind, text: str) -> FieldTerm:
     found = _TERM.fullmatch(text)
     if found is None:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
@@ -164,7 +164,7 @@ def _term(kind: Kind, text: str) -> Term:
         path = path.replace("regarding.", "involvedObject.", 1)
     if path not in (_NAME, _NAMESPACE, *kind.fields):
         raise bad_request(f"field label not supported: {found['path']}")
-    return Term(path, found["value"], found["operator"] != "!=")
+    return FieldTerm(path, found["value"], found["operator"] != "!=")
 
 
 def _value(entry: Entry, path: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kubemini.refusals import Json
+from kubemini.errors import Json
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 

@@ -1,4 +1,4 @@
-"""What a request asks for: the place that its path names, its options, its body, and the form of the answer.
+"""Parses requests: the target of the path, the options, the body, and the format of the response.
 
 All other modules of the server read requests with the functions here. Bodies are JSON, or the few protobuf messages
 that kubectl sends (`protobuf`). Answers are JSON.
@@ -13,8 +13,8 @@ import msgspec
 from aiohttp import web
 
 from kubemini.api import Deletion, Target
+from kubemini.errors import FieldError, Json, StatusError, bad_request, invalid
 from kubemini.kinds import JOB, NAMESPACE, Kind, Kinds
-from kubemini.refusals import Fault, Json, Refusal, bad_request, invalid
 from kubemini.server import protobuf
 
 Query = Mapping[str, str]
@@ -34,7 +34,7 @@ _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
-class Place(Target):
+class RequestTarget(Target):
     """What a path names: a collection, an object, or a subresource."""
 
     def verb(self, method: str) -> str:
@@ -76,7 +76,7 @@ class WriteOptions:
     """Whether fields that a custom kind does not have are refused."""
 
 
-def place_of(kinds: Kinds, path: list[str]) -> Place | None:
+def place_of(kinds: Kinds, path: list[str]) -> RequestTarget | None:
     """What the steps of a path under /api or /apis name; None if the API has no such place.
 
     Kinds are looked up each time: CustomResourceDefinitions add and remove them while the server runs.
@@ -97,7 +97,7 @@ def place_of(kinds: Kinds, path: list[str]) -> Place | None:
     wrong_scope = bool(namespace) != kind.namespaced and bool(namespace or name)
     if wrong_scope or (subresource and subresource not in kind.subresources):
         return None
-    return Place(kind, namespace, name, subresource)
+    return RequestTarget(kind, namespace, name, subresource)
 
 
 def list_options(query: Query) -> ListOptions:
@@ -153,7 +153,7 @@ async def raw_body(request: web.Request) -> bytes:
         return await request.read()
     except web.HTTPRequestEntityTooLarge:
         why = f"Request entity too large: limit is {LARGEST_BODY}"
-        raise Refusal(413, "RequestEntityTooLarge", why) from None
+        raise StatusError(413, "RequestEntityTooLarge", why) from None
 
 
 async def object_body(request: web.Request, kind: str) -> Json:
@@ -173,7 +173,7 @@ def decode_object(raw: bytes, encoding: str, kind: str) -> Json:
         body = protobuf.decode(raw) if encoding == protobuf.MEDIA_TYPE else msgspec.json.decode(raw)
     except protobuf.UnknownMessageError as error:
         why = "the body of the request was in an unknown format - accepted media types include: application/json"
-        raise Refusal(415, "UnsupportedMediaType", f"{why} ({error})") from None
+        raise StatusError(415, "UnsupportedMediaType", f"{why} ({error})") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise bad_request(f"{unrecognized}: couldn't get version/kind; json parse error: {error}") from None
     if not isinstance(body, dict):
@@ -186,14 +186,14 @@ def content_type(request: web.Request) -> str:
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def wrong_method() -> Refusal:
+def wrong_method() -> StatusError:
     """The place exists, but does not allow the method."""
-    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-def nowhere() -> Refusal:
+def nowhere() -> StatusError:
     """There is no such place."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource")
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
 def _flag(query: Query, name: str) -> bool:
@@ -214,6 +214,6 @@ def _is_dry_run(value: object) -> bool:
     return bool(value)
 
 
-def _wrong_option(name: str, value: object) -> Refusal:
+def _wrong_option(name: str, value: object) -> StatusError:
     options = Kind("meta.k8s.io", "v1", "Options", "options")
-    return invalid(options, "", [Fault(name, f"{value!r} is not supported here")])
+    return invalid(options, "", [FieldError(name, f"{value!r} is not supported here")])

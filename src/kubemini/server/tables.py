@@ -14,8 +14,8 @@ import msgspec
 
 from kubemini import clock, kinds
 from kubemini.custom import CustomKind
+from kubemini.errors import Json
 from kubemini.kinds import Kind
-from kubemini.refusals import Json
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"

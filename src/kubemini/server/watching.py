@@ -17,12 +17,12 @@ import msgspec
 from aiohttp import web
 
 from kubemini.api import Api
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import DEFINITION
-from kubemini.refusals import Json, Refusal
 from kubemini.server import answers
 from kubemini.server.answers import Shape
 from kubemini.server.listing import Selection, selection
-from kubemini.server.requests import ListOptions, Place
+from kubemini.server.requests import ListOptions, RequestTarget
 from kubemini.store import HISTORY, Change, Entry
 
 BOOKMARK_SECONDS = 60.0
@@ -49,7 +49,7 @@ class Watches:
         self._api = api
         self._running: set[_Watch] = set()
 
-    async def serve(self, request: web.Request, place: Place, options: ListOptions) -> web.StreamResponse:
+    async def serve(self, request: web.Request, place: RequestTarget, options: ListOptions) -> web.StreamResponse:
         """Watch until the client goes, its time is over, or the server ends."""
         shape = answers.shape_of(request, place.kind)
         wanted = selection(place, options)
@@ -110,9 +110,9 @@ class _Stream:
         body = {"apiVersion": self._kind.api_version, "kind": self._kind.name, "metadata": metadata}
         await self._write(_line("BOOKMARK", self._shape.one(_encode(body))))
 
-    async def refuse(self, refusal: Refusal) -> None:
+    async def refuse(self, error: StatusError) -> None:
         """Say that the watch cannot go on. The head of the answer is out, so it is an event."""
-        await self._write(_line("ERROR", _encode(refusal.status)))
+        await self._write(_line("ERROR", _encode(error.status)))
 
     def _object(self, event: Event) -> bytes:
         raw = answers.raw_of(self._kind, event.entry)
@@ -149,12 +149,12 @@ class _Watch:
         """Send events until it is over."""
         unsubscribe = self._subscribe()
         try:
-            initial, refusal = self._beginning()
+            initial, error = self._beginning()
             version = self._api.store.version
             await self._stream.open()
             async with asyncio.timeout_at(self._deadline):
-                if refusal is not None:
-                    await self._stream.refuse(refusal)
+                if error is not None:
+                    await self._stream.refuse(error)
                 else:
                     await self._send(initial, version)
         except TimeoutError:
@@ -174,7 +174,7 @@ class _Watch:
         kinds = (kind, DEFINITION) if kind.custom else (kind,)
         return self._api.store.subscribe(self._changed, *kinds)
 
-    def _beginning(self) -> tuple[Iterable[Event], Refusal | None]:
+    def _beginning(self) -> tuple[Iterable[Event], StatusError | None]:
         """What is sent first, or why nothing can be. This does not wait, so nothing happens meanwhile."""
         store, version = self._api.store, self._options.version
         if self._begins_with_list:
@@ -183,8 +183,8 @@ class _Watch:
             return (), None
         try:
             changes = store.since(self._wanted.kind, version)
-        except Refusal as refusal:
-            return (), refusal
+        except StatusError as error:
+            return (), error
         return [event for change in changes if (event := self._event(change)) is not None], None
 
     async def _send(self, initial: Iterable[Event], version: int) -> None:

@@ -15,27 +15,27 @@ from aiohttp import web
 from kubemini import binding, events, eviction, patches, scale
 from kubemini.api import Api, Target
 from kubemini.custom import CustomKind, prune
+from kubemini.errors import Json, bad_request
 from kubemini.kinds import CORE_EVENT, EVENT, Kind
-from kubemini.refusals import Json, bad_request
-from kubemini.reviews import Accounts
+from kubemini.reviews import Authenticator
 from kubemini.server import answers, requests
-from kubemini.server.listing import Listing, selection
-from kubemini.server.requests import Place, WriteOptions, deletion_of, list_options, object_body, write_options
+from kubemini.server.listing import ReadHandlers, selection
+from kubemini.server.requests import RequestTarget, WriteOptions, deletion_of, list_options, object_body, write_options
 
 _SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 _SHOWN_WHEN_GONE = ("pods", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes")
 """Kinds whose deletion is answered with the object instead of a Status."""
 
 
-class Writing:
+class WriteHandlers:
     """Answers requests that write."""
 
-    def __init__(self, api: Api, listing: Listing, accounts: Accounts) -> None:
+    def __init__(self, api: Api, listing: ReadHandlers, accounts: Authenticator) -> None:
         self._api = api
         self._listing = listing
         self._accounts = accounts
 
-    async def create(self, request: web.Request, place: Place) -> web.Response:
+    async def create(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Create an object."""
         options, body = await self._read(request, place)
         if review := self._accounts.reviews.get(place.kind):  # answered, never kept
@@ -43,13 +43,13 @@ class Writing:
         made = await self._api.create(_target(place), _stored(place.kind, body), dry_run=options.dry_run)
         return answers.answer_object(request, place.kind, made, 201)
 
-    async def update(self, request: web.Request, place: Place) -> web.Response:
+    async def update(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Replace an object, or its status."""
         options, body = await self._read(request, place)
         written = await self._api.replace(_target(place), _stored(place.kind, body), dry_run=options.dry_run)
         return answers.answer_object(request, place.kind, written)
 
-    async def patch(self, request: web.Request, place: Place) -> web.Response:
+    async def patch(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Patch an object, or its status."""
         options, form = write_options(request.query), requests.content_type(request)
         raw = await requests.raw_body(request)
@@ -68,7 +68,7 @@ class Writing:
         written = await self._api.edit(_target(place), edit, dry_run=options.dry_run)
         return answers.answer_object(request, kind, written)
 
-    async def delete(self, request: web.Request, place: Place) -> web.Response:
+    async def delete(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Delete an object."""
         deletion = deletion_of(place.kind, request.query, await requests.deletion_body(request))
         target = _target(place)
@@ -83,7 +83,7 @@ class Writing:
             {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         )
 
-    async def delete_collection(self, request: web.Request, place: Place) -> web.StreamResponse:
+    async def delete_collection(self, request: web.Request, place: RequestTarget) -> web.StreamResponse:
         """Delete all objects that are selected; the answer is how they were."""
         options = list_options(request.query)
         deletion = deletion_of(place.kind, request.query, await requests.deletion_body(request))
@@ -92,9 +92,9 @@ class Writing:
             target = replace(_target(place), namespace=entry.key[0], name=entry.key[1])
             if self._api.store.get(target.kind, target.key) is not None:
                 await self._api.delete(target, deletion)
-        return await self._listing.send(request, answers.Whole(place.kind), place.kind, page)
+        return await self._listing.send(request, answers.ObjectFormat(place.kind), place.kind, page)
 
-    async def evict(self, request: web.Request, place: Place) -> web.Response:
+    async def evict(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Delete a pod if its disruption budgets allow it."""
         body = await self._about_pod(request, place, "Eviction")
         options = body.get("deleteOptions") or {}
@@ -103,7 +103,7 @@ class Writing:
         deletion = deletion_of(place.kind, request.query, options)
         return answers.answer(await eviction.evict(self._api, _target(place), deletion), 201)
 
-    async def bind(self, request: web.Request, place: Place) -> web.Response:
+    async def bind(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Assign a pod to a node."""
         body = await self._about_pod(request, place, "Binding")
         if not isinstance(body.get("target"), dict):
@@ -111,12 +111,12 @@ class Writing:
         dry_run = write_options(request.query).dry_run
         return answers.answer(await binding.bind(self._api, _target(place), body, dry_run=dry_run), 201)
 
-    async def token(self, request: web.Request, place: Place) -> web.Response:
+    async def token(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Give a token for a service account."""
         body = await object_body(request, "TokenRequest")
         return answers.answer(self._accounts.token_of(_target(place), body), 201)
 
-    async def scale(self, request: web.Request, place: Place) -> web.Response:
+    async def scale(self, request: web.Request, place: RequestTarget) -> web.Response:
         """Show or change how many replicas a workload has."""
         target = _target(place)
         if request.method == "GET":
@@ -130,7 +130,7 @@ class Writing:
         written = await self._api.edit(target, edit, dry_run=options.dry_run)
         return answers.answer(scale.scale_of(written))
 
-    async def _about_pod(self, request: web.Request, place: Place, kind: str) -> Json:
+    async def _about_pod(self, request: web.Request, place: RequestTarget, kind: str) -> Json:
         """An Eviction or a Binding, which has the name of its pod."""
         body = await object_body(request, kind)
         if not isinstance(body.get("metadata"), dict) or body["metadata"].get("name") != place.name:
@@ -145,14 +145,14 @@ class Writing:
         form, raw = requests.content_type(request), await requests.raw_body(request)
         return lambda before: patches.apply_patch(_SCALE, form, raw, before)
 
-    async def _read(self, request: web.Request, place: Place) -> tuple[WriteOptions, Json]:
+    async def _read(self, request: web.Request, place: RequestTarget) -> tuple[WriteOptions, Json]:
         options = write_options(request.query)
         body = await object_body(request, place.kind.name)
         _check_fields(place.kind, body, options)
         return options, body
 
 
-def _target(place: Place) -> Target:
+def _target(place: RequestTarget) -> Target:
     """What a write is about, in the kind that is stored."""
     return replace(place, kind=CORE_EVENT) if place.kind.resource == EVENT.resource else place
 
@@ -162,7 +162,7 @@ def _stored(kind: Kind, body: Json) -> Json:
 
 
 def _check_fields(kind: Kind, body: Json, options: WriteOptions) -> None:
-    """Refuse fields that a custom kind does not have, if the client wants that. Built-in kinds have no schema here."""
+    """Refuse unknown fields of a custom kind, if the client requests that. Built-in kinds have no schema here."""
     if not options.strict or not isinstance(kind, CustomKind):
         return
     if unknown := prune(kind.schema, copy.deepcopy(body)):

@@ -88,7 +88,7 @@ def test_plain_lines_tell_everything_at_once_and_how_it_stands_now_and_then(caps
     view = PlainView(lambda: None)
     view.show(make_status([90.0, 1.0], [90.0, 1.0], elapsed=0.0))
     view.show(make_status([90.0, 1.0], [80.0, 9.0], elapsed=0.5))
-    view.tell(1.0, "somebody scales \x1b[31mweb")
+    view.report(1.0, "somebody scales \x1b[31mweb")
     view.show(make_status([90.0, 1.0], [60.0, 30.0], elapsed=6.0))
     view.show(make_status([90.0, 1.0], [60.0, 30.0], elapsed=12.0))
     lines = capsys.readouterr().out.splitlines()

@@ -23,8 +23,8 @@ from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.base import Controller, Runner
 from kubemini.custom import CustomKind
+from kubemini.errors import Json
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD, Kind
-from kubemini.refusals import Json
 from tests.support.virtual_time import VirtualLoop
 from tests.support.workloads import SPACE, LoggedErrors, condition
 

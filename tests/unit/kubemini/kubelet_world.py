@@ -18,10 +18,10 @@ from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import condition_of
 from kubemini.controllers.base import Runner
+from kubemini.errors import Json
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD
 from kubemini.kubelet.node import HeartbeatController, NodeShape, node
 from kubemini.kubelet.pods import PodController
-from kubemini.refusals import Json
 from kubemini.simulation import KUBELET_LABEL, PREFIX
 from tests.support.virtual_time import VirtualLoop
 

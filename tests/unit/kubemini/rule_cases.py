@@ -9,8 +9,8 @@ import pytest
 
 from kubemini.admission import AdmissionChain
 from kubemini.api import Api, Target
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
-from kubemini.refusals import Json, Refusal
 from kubemini.store import Store
 
 SPACE = "default"
@@ -54,13 +54,13 @@ async def running(api: Api, name: str = "a", *, ready: bool = True, **fields: An
     return await api.edit(at(POD, name, "status"), runs)
 
 
-async def refused(awaitable: Any) -> Refusal:
+async def refused(awaitable: Any) -> StatusError:
     """How the API says no."""
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(StatusError) as caught:
         await awaitable
     return caught.value
 
 
-def fields_of(refusal: Refusal) -> list[str]:
+def fields_of(refusal: StatusError) -> list[str]:
     """The fields at fault."""
     return [cause["field"] for cause in refusal.details.get("causes", ())]

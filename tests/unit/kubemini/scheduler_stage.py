@@ -11,8 +11,8 @@ from typing import Any
 
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
+from kubemini.errors import Json
 from kubemini.kinds import CORE_EVENT, NAMESPACE, POD, Kinds
-from kubemini.refusals import Json
 from kubemini.scheduler.scheduler import Scheduler
 from kubemini.store import Entry
 

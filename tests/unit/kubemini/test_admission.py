@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubemini.api import Api
+from kubemini.errors import Json
 from kubemini.kinds import CLAIM, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
-from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import ACCOUNT, CONTAINER, at, cluster, create, pod, refused
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"

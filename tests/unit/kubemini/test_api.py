@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kubemini.api import Api, Deletion, Target
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import BUDGET, DEPLOYMENT, LEASE, NAMESPACE, Kind
-from kubemini.refusals import Json, Refusal
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 
@@ -27,7 +27,7 @@ async def api() -> Api:
 
 
 async def refusal(awaitable: Any) -> tuple[int, str]:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         await awaitable
     return refused.value.code, refused.value.reason
 

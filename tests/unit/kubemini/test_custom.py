@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kubemini.custom import CustomKind, check, fill, prune
-from kubemini.definitions import Definitions
+from kubemini.definitions import CrdController
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import DEFINITION, Kind
-from kubemini.refusals import Json, Refusal
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work
 
 SCHEMA: Json = {
@@ -88,7 +88,7 @@ def thing(cluster: Cluster) -> Kind:
     return found
 
 
-@at_work(Definitions)
+@at_work(CrdController)
 async def test_a_definition_is_established_and_its_kind_is_served(cluster: Cluster) -> None:
     await cluster.make(DEFINITION, "things.x.io", definition())
     await cluster.settled()
@@ -100,7 +100,7 @@ async def test_a_definition_is_established_and_its_kind_is_served(cluster: Clust
     assert (await cluster.make(thing(cluster), "a", body(mood="good")))["spec"] == {"size": "small", "count": 1}
 
 
-@at_work(Definitions)
+@at_work(CrdController)
 async def test_a_deleted_definition_goes_when_its_last_object_is_gone(cluster: Cluster) -> None:
     await cluster.make(DEFINITION, "things.x.io", definition())
     await cluster.settled()
@@ -109,7 +109,7 @@ async def test_a_deleted_definition_goes_when_its_last_object_is_gone(cluster: C
     await cluster.delete(DEFINITION, "things.x.io")
     await cluster.settled()
     assert "deletionTimestamp" in cluster.get(kind, "held")["metadata"]
-    with pytest.raises(Refusal, match="terminating"):
+    with pytest.raises(StatusError, match="terminating"):
         await cluster.make(thing(cluster), "late", body())
     await cluster.edit(kind, "held", lambda found: found["metadata"].pop("finalizers"))
     await cluster.until(lambda: cluster.find(DEFINITION, "things.x.io") is None)
@@ -127,7 +127,7 @@ async def test_a_deleted_definition_goes_when_its_last_object_is_gone(cluster: C
 def test_a_definition_that_cannot_be_served_is_refused(spec: Json, field: str) -> None:
     @at_work()
     async def scene(cluster: Cluster) -> None:
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(StatusError) as refused:
             await cluster.make(DEFINITION, "things.x.io", definition(**spec))
         assert refused.value.code == 422
         assert field in refused.value.message

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from kubemini.controllers.daemon_set import DaemonSetController
+from kubemini.errors import Json
 from kubemini.kinds import DAEMON_SET, NODE, POD
-from kubemini.refusals import Json
 from kubemini.store import Change
 from tests.support.workloads import SPACE
 from tests.unit.kubemini.controllers_at_work import IMAGE, Cluster, at_work

@@ -8,8 +8,8 @@ import pytest
 
 from kubemini.api import Api, Deletion
 from kubemini.conditions import set_condition
+from kubemini.errors import Json
 from kubemini.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
-from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kubemini.controllers.deployment import Goal, Size, rolling_step
-from kubemini.refusals import Json
+from kubemini.errors import Json
 from kubemini.store import Change
 from tests.support.manifests import deployment, prefers
 from tests.support.workloads import Workloads, condition, name_of, names, unready

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kubemini import clock
-from kubemini.controllers.disruption import DisruptionController, reckon
+from kubemini.controllers.disruption import DisruptionController, calculate_disruptions
+from kubemini.errors import Json
 from kubemini.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
-from kubemini.refusals import Json
 from tests.support.workloads import condition
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work
 
@@ -69,7 +69,7 @@ async def numbers(cluster: Cluster, name: str = "web") -> tuple[int, int, int, i
     ],
 )
 def test_the_arithmetic(spec: Json, expected: int, ready: int, desired: int, allowed: int) -> None:
-    assert reckon(spec, expected, ready) == (desired, allowed)
+    assert calculate_disruptions(spec, expected, ready) == (desired, allowed)
 
 
 @at_work(DisruptionController)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kubemini.refusals import Json
+from kubemini.errors import Json
 from tests.unit.kubemini.scheduler_stage import bound, node, nominated, pod, staged
 
 THREE = [node(name) for name in "abc"]

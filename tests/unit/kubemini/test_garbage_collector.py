@@ -1,8 +1,8 @@
 """The embedded garbage collector: what goes when its owners go, in which order, and what stays."""
 
 from kubemini.controllers.garbage_collector import GarbageCollector
+from kubemini.errors import Json
 from kubemini.kinds import Kind
-from kubemini.refusals import Json
 from tests.support.workloads import names
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work, custom, reference
 

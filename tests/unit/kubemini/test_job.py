@@ -6,8 +6,8 @@ from typing import Any
 from kubemini import clock
 from kubemini.controllers.garbage_collector import GarbageCollector
 from kubemini.controllers.job import TRACKING, JobController
+from kubemini.errors import Json
 from kubemini.kinds import JOB, POD
-from kubemini.refusals import Json
 from kubemini.store import Change
 from tests.unit.kubemini.controllers_at_work import IMAGE, Cluster, at_work
 

@@ -6,9 +6,9 @@ import pytest
 
 from kubemini.api import Target
 from kubemini.conditions import condition_of, set_condition
+from kubemini.errors import Json
 from kubemini.kinds import LEASE, NODE
 from kubemini.kubelet.node import NodeShape, node
-from kubemini.refusals import Json
 from kubemini.simulation import PREFIX, Mode, behaviour
 from tests.unit.kubemini.kubelet_world import World, container, in_virtual_time, pod, said, state
 

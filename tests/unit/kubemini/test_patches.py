@@ -9,9 +9,9 @@ import pytest
 
 from kubemini.api import Api, Target
 from kubemini.custom import CustomKind
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import DEPLOYMENT, MUTATING_WEBHOOKS, SERVICE, Kind
 from kubemini.patches import JSON_PATCH, MERGE, STRATEGIC, apply_patch, apply_server_side
-from kubemini.refusals import Json, Refusal
 
 
 def patch(sort: str, change: Any, kind: Kind = DEPLOYMENT, **fields: Any) -> Json:
@@ -80,13 +80,13 @@ def test_a_json_patch_does_its_operations_in_order() -> None:
     ],
 )
 def test_a_patch_that_cannot_be_made_is_refused(sort: str, change: Any, code: int) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         patch(sort, change, spec={"a": 1, "list": []})
     assert refused.value.code == code
 
 
 def test_custom_kinds_take_no_strategic_patch() -> None:
-    with pytest.raises(Refusal, match="unknown format"):
+    with pytest.raises(StatusError, match="unknown format"):
         patch(STRATEGIC, {}, CustomKind("x.io", "v1", "Thing", "things", custom=True))
 
 

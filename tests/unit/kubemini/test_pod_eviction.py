@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kubemini.controllers.pod_eviction import PodGarbageCollector, TaintEvictionController, tolerated_for
+from kubemini.errors import Json
 from kubemini.kinds import NODE, POD
-from kubemini.refusals import Json
 from rescheduler.model.shape import Taint
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work, pod_body
 

@@ -8,9 +8,9 @@ import pytest
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.binding import bind
+from kubemini.errors import Json, StatusError
 from kubemini.eviction import evict
 from kubemini.kinds import BUDGET, NODE, POD
-from kubemini.refusals import Json, Refusal
 from tests.unit.kubemini.rule_cases import at, cluster, create, pod, refused, running
 
 WHERE = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "r", "other": "x"}
@@ -88,7 +88,7 @@ async def budget(api: Api, name: str = "guard", *, allowed: int = 1, spec: Json 
     return await api.edit(at(BUDGET, name, "status"), lambda body: body | {"status": known})
 
 
-def cause_of(refusal: Refusal) -> str:
+def cause_of(refusal: StatusError) -> str:
     (cause,) = refusal.details["causes"]
     assert cause["reason"] == "DisruptionBudget"
     return str(cause["message"])

@@ -10,8 +10,8 @@ from kubemini import clock
 from kubemini.api import Creation
 from kubemini.controllers.pods import DELETION_COST, PodState
 from kubemini.controllers.replica_set import Candidate, ReplicaSetController, rank_for_deletion
+from kubemini.errors import Json, forbidden
 from kubemini.kinds import POD
-from kubemini.refusals import Json, forbidden
 from kubemini.store import Entry
 from tests.support.manifests import pod, replica_set
 from tests.support.workloads import SPACE, Workloads, ended, name_of, names, ready

@@ -8,34 +8,34 @@ import pytest
 
 from kubemini import clock
 from kubemini.api import Api, Target
+from kubemini.errors import Json, StatusError
 from kubemini.kinds import NAMESPACE, SUBJECT_REVIEW, TOKEN_REVIEW, Kind
-from kubemini.refusals import Json, Refusal
-from kubemini.reviews import Accounts
+from kubemini.reviews import Authenticator
 
 ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 JANE = Target(ACCOUNT, "shop", "jane")
 OURS = "known to few"
 
 
-async def accounts() -> Accounts:
+async def accounts() -> Authenticator:
     """Of a cluster with the account shop/jane."""
     api = Api()
     await api.create(Target(NAMESPACE, name="shop"), {"metadata": {"name": "shop"}})
     await api.create(JANE, {"metadata": {"name": "jane"}})
-    return Accounts(api, OURS)
+    return Authenticator(api, OURS)
 
 
-def granted(found: Accounts, **spec: object) -> str:
+def granted(found: Authenticator, **spec: object) -> str:
     token: str = found.token_of(JANE, {"spec": spec})["status"]["token"]
     return token
 
 
-def reviewed(found: Accounts, token: str, **spec: object) -> Json:
+def reviewed(found: Authenticator, token: str, **spec: object) -> Json:
     status: Json = found.reviews[TOKEN_REVIEW]({"spec": {"token": token, **spec}})["status"]
     return status
 
 
-def may(found: Accounts, **spec: object) -> bool:
+def may(found: Authenticator, **spec: object) -> bool:
     asked = {"verb": "patch", "resource": "nodes"}
     answer = found.reviews[SUBJECT_REVIEW]({"spec": {"resourceAttributes": asked, **spec}})
     allowed: bool = answer["status"]["allowed"]
@@ -104,12 +104,12 @@ async def test_whatever_we_did_not_give_is_nobodys(token: str) -> None:
 )
 async def test_questions_without_sense_are_refused(kind: Kind, body: Json) -> None:
     found = await accounts()
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(StatusError) as caught:
         found.reviews[kind](body)
     assert caught.value.code == 400
 
 
 async def test_tokens_are_not_made_for_nobody() -> None:
     found = await accounts()
-    with pytest.raises(Refusal, match="not found"):
+    with pytest.raises(StatusError, match="not found"):
         found.token_of(Target(ACCOUNT, "shop", "nobody"), {"spec": {}})

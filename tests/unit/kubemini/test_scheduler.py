@@ -7,8 +7,8 @@ import math
 
 import pytest
 
+from kubemini.errors import Json
 from kubemini.kinds import NODE
-from kubemini.refusals import Json
 from kubemini.scheduler.queue import SchedulingQueue
 from tests.unit.kubemini.scheduler_stage import GATES, HOSTNAME, away, bound, near, node, nominated, pod, staged
 

@@ -8,10 +8,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kubemini.errors import StatusError
 from kubemini.kinds import DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
-from kubemini.refusals import Refusal
 from kubemini.server import answers, listing
-from kubemini.server.requests import Place, place_of
+from kubemini.server.requests import RequestTarget, place_of
 from rescheduler.model.json import Json
 from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, pod, served
 
@@ -19,12 +19,12 @@ from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, pod, served
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("api/v1/pods", Place(POD)),
-        ("api/v1/namespaces", Place(NAMESPACE)),
-        ("api/v1/namespaces/a", Place(NAMESPACE, name="a")),
-        ("api/v1/namespaces/a/status", Place(NAMESPACE, name="a", subresource="status")),
-        ("api/v1/namespaces/a/pods/b/eviction", Place(POD, "a", "b", "eviction")),
-        ("apis/apps/v1/namespaces/a/deployments", Place(DEPLOYMENT, "a")),
+        ("api/v1/pods", RequestTarget(POD)),
+        ("api/v1/namespaces", RequestTarget(NAMESPACE)),
+        ("api/v1/namespaces/a", RequestTarget(NAMESPACE, name="a")),
+        ("api/v1/namespaces/a/status", RequestTarget(NAMESPACE, name="a", subresource="status")),
+        ("api/v1/namespaces/a/pods/b/eviction", RequestTarget(POD, "a", "b", "eviction")),
+        ("apis/apps/v1/namespaces/a/deployments", RequestTarget(DEPLOYMENT, "a")),
         ("apis/apps/v1/pods", None),
         ("api/v1/pods/b", None),
         ("api/v1/namespaces/a/nodes", None),
@@ -32,19 +32,19 @@ from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, pod, served
         ("api/v1", None),
     ],
 )
-def test_a_path_names_a_place_or_nothing(path: str, place: Place | None) -> None:
+def test_a_path_names_a_place_or_nothing(path: str, place: RequestTarget | None) -> None:
     assert place_of(Kinds(), path.split("/")) == place
 
 
 def test_methods_that_a_place_does_not_have_are_refused() -> None:
-    assert Place(POD, "a").verb("POST") == "create"
-    assert Place(POD).verb("GET") == "list"
+    assert RequestTarget(POD, "a").verb("POST") == "create"
+    assert RequestTarget(POD).verb("GET") == "list"
     for place, method in (
-        (Place(POD), "POST"),
-        (Place(POD, "a", "b"), "POST"),
-        (Place(POD, "a", "b", "eviction"), "GET"),
+        (RequestTarget(POD), "POST"),
+        (RequestTarget(POD, "a", "b"), "POST"),
+        (RequestTarget(POD, "a", "b", "eviction"), "GET"),
     ):
-        with pytest.raises(Refusal, match="does not allow this method"):
+        with pytest.raises(StatusError, match="does not allow this method"):
             place.verb(method)
 
 
@@ -98,15 +98,15 @@ async def test_a_list_that_fails_half_way_is_broken_off(monkeypatch: pytest.Monk
     async with served() as client:
         for number in range(300):
             await client.make(f"m-{number}", data={"x": "y" * 1000})
-        show, shown = answers.Whole.item, list[bytes]()
+        show, shown = answers.ObjectFormat.item, list[bytes]()
 
-        def fail_late(shape: answers.Whole, raw: bytes) -> bytes:
+        def fail_late(shape: answers.ObjectFormat, raw: bytes) -> bytes:
             shown.append(raw)
             if len(shown) > 290:
                 raise ZeroDivisionError
             return show(shape, raw)
 
-        monkeypatch.setattr(answers.Whole, "item", fail_late)
+        monkeypatch.setattr(answers.ObjectFormat, "item", fail_late)
         with pytest.raises(aiohttp.ClientError):
             await client.get(MAPS)
 

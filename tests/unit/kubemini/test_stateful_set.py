@@ -1,6 +1,6 @@
 """StatefulSets of the embedded cluster: ordinals and order, names that come back, updates, claims, and the status."""
 
-from kubemini.refusals import Json
+from kubemini.errors import Json
 from kubemini.store import Change
 from tests.support.manifests import stateful_set
 from tests.support.workloads import Workloads, name_of, ready, unready

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kubemini import store as store_module
+from kubemini.errors import StatusError
 from kubemini.kinds import NODE, POD
-from kubemini.refusals import Refusal
 from kubemini.store import Change, Store
 
 
@@ -24,7 +24,7 @@ def test_a_replacement_of_an_older_version_is_a_conflict_and_changes_nothing() -
     store = Store()
     first = store.create(POD, pod("a"))
     newest = store.replace(POD, pod("a", labels={"x": "1"}), first.version)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         store.replace(POD, pod("a", labels={"x": "2"}), first.version)
     assert (refused.value.code, refused.value.reason) == (409, "Conflict")
     assert store.get(POD, ("default", "a")) is newest
@@ -49,7 +49,7 @@ def test_a_version_that_is_no_longer_kept_is_gone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(store_module, "HISTORY", 2)
     store = Store()
     versions = [store.create(POD, pod(name)).version for name in "abcd"]
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         store.since(POD, versions[0])
     assert (refused.value.code, refused.value.reason) == (410, "Expired")
     assert [change.entry.key[1] for change in store.since(POD, versions[1])] == ["c", "d"]
@@ -79,7 +79,7 @@ class StoreBesideADictionary(RuleBasedStateMachine):
     @rule(name=st.sampled_from("abcdef"), owner=st.sampled_from("xyz"))
     def create(self, name: str, owner: str) -> None:
         if name in self.twin:
-            with pytest.raises(Refusal):
+            with pytest.raises(StatusError):
                 self.store.create(POD, pod(name))
         else:
             self.store.create(POD, pod(name, ownerReferences=owned_by(owner)))

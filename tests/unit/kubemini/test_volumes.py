@@ -1,8 +1,8 @@
 """Claims and volumes of the embedded cluster: a claim is bound at once, and what was made for it goes with it."""
 
 from kubemini.controllers.volumes import VolumeController
+from kubemini.errors import Json
 from kubemini.kinds import CLAIM, VOLUME
-from kubemini.refusals import Json
 from tests.support.workloads import SPACE
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work
 

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from kubemini.admission import AdmissionChain
 from kubemini.api import Api
+from kubemini.errors import Json
 from kubemini.kinds import MUTATING_WEBHOOKS, POD
-from kubemini.refusals import Json
 from tests.testbed.pki import Authority
 from tests.unit.kubemini.rule_cases import at, cluster, create, pod, refused, running
 from tests.unit.kubemini.webhook_stage import allow, hook, labelling, patching, serving

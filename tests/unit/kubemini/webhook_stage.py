@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kubemini.refusals import Json
+from kubemini.errors import Json
 from tests.testbed.pki import Authority
 
 Respond = Callable[[Json], Any]

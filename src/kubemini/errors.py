@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class Fault(NamedTuple):
+class FieldError(NamedTuple):
     """One field that is wrong, and why."""
 
     path: str
     why: str
 
 
-class Refusal(Exception):  # noqa: N818  a refusal is an answer, not an error of ours
+class StatusError(Exception):
     """A request that is refused."""
 
     def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
@@ -49,45 +49,45 @@ class Refusal(Exception):  # noqa: N818  a refusal is an answer, not an error of
         return status | {"code": self.code}
 
 
-def not_found(kind: Kind, name: str) -> Refusal:
+def not_found(kind: Kind, name: str) -> StatusError:
     """There is no such object."""
-    return Refusal(404, "NotFound", f'{kind.resource} "{name}" not found', _about(kind, name))
+    return StatusError(404, "NotFound", f'{kind.resource} "{name}" not found', _about(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> Refusal:
+def already_exists(kind: Kind, name: str) -> StatusError:
     """An object of this name is there."""
-    return Refusal(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', _about(kind, name))
+    return StatusError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', _about(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
+def conflict(kind: Kind, name: str, why: str = "") -> StatusError:
     """The object has changed since the caller read it, or is not the one that was meant."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
-    return Refusal(409, "Conflict", message, _about(kind, name))
+    return StatusError(409, "Conflict", message, _about(kind, name))
 
 
-def invalid(kind: Kind, name: str, faults: Sequence[Fault]) -> Refusal:
+def invalid(kind: Kind, name: str, faults: Sequence[FieldError]) -> StatusError:
     """The object breaks the rules of its kind; every fault is named."""
     listed = ", ".join(f"{fault.path}: {fault.why}" for fault in faults)
     qualified = f"{kind.name}.{kind.group}" if kind.group else kind.name
     causes = [{"reason": "FieldValueInvalid", "message": fault.why, "field": fault.path} for fault in faults]
     details = {"name": name, "group": kind.group, "kind": kind.name, "causes": causes}
-    return Refusal(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', _without_empty(details))
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', _without_empty(details))
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> StatusError:
     """The request makes no sense, whatever the state of the cluster."""
-    return Refusal(400, "BadRequest", message)
+    return StatusError(400, "BadRequest", message)
 
 
-def forbidden(kind: Kind, name: str, why: str) -> Refusal:
+def forbidden(kind: Kind, name: str, why: str) -> StatusError:
     """The object is well-formed, but not wanted here now."""
-    return Refusal(403, "Forbidden", f'{kind.resource} "{name}" is forbidden: {why}', _about(kind, name))
+    return StatusError(403, "Forbidden", f'{kind.resource} "{name}" is forbidden: {why}', _about(kind, name))
 
 
-def expired(message: str) -> Refusal:
+def expired(message: str) -> StatusError:
     """A version or a page that is no longer kept."""
-    return Refusal(410, "Expired", message)
+    return StatusError(410, "Expired", message)
 
 
 def _about(kind: Kind, name: str) -> Json:
