@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.migration.lifecycle import MigrationSettings
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.migration import MigrationSpec, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of

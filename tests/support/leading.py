@@ -19,8 +19,9 @@ from rescheduler.kube.migrations import MigrationClient
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import SteeringMethod
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
@@ -43,7 +44,7 @@ from tests.support.planning import planned
 
 SECONDS = 120.0
 STATE = "kube-rescheduler-state"
-QUICK = MigrationSettings(grace=1, first_pause=1.0, longest_pause=2.0)
+QUICK = MigrationSettings(eviction_grace_period=1.0, retry_delay=1.0, max_retry_delay=2.0)
 LENIENT = Policy(min_pod_age=0.0, cool_down=0.0)
 
 

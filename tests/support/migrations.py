@@ -23,7 +23,7 @@ from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import POD_MIGRATION
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import (
     FailedCommand,
     Observation,
@@ -32,6 +32,7 @@ from rescheduler.migration.observation import (
     StepContext,
     controller_of,
 )
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
@@ -45,7 +46,7 @@ from tests.testbed.processes import until
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MIGRATIONS = "/apis/rescheduler.io/v1alpha1/namespaces/{}/podmigrations"
 AUDITED = ("Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "Service", "Pod")
-QUICK = MigrationSettings(grace=1, first_pause=0.0, longest_pause=0.0)
+QUICK = MigrationSettings(eviction_grace_period=1.0, retry_delay=0.0, max_retry_delay=0.0)
 TRACE = frozenset(
     {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON}
     | {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}

@@ -93,7 +93,7 @@ def test_the_effective_configuration_loads_again_to_the_same(data: dict[str, obj
     again = loaded(config.effective_yaml())
     assert again == config
     assert again.policy() == config.policy()
-    assert again.manner() == config.manner()
+    assert again.fields.migration == config.fields.migration
     assert again.effective_yaml() == config.effective_yaml()
 
 
@@ -133,7 +133,7 @@ def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
 
 def test_a_flag_for_another_field_leaves_the_temporary_budget_as_it_is() -> None:
     config = loaded(native("migration: {temporaryBudget: {maxUnavailable: 25%}}"))
-    assert override(config, {"cpuThreshold": 70.0}).manner() == config.manner()
+    assert override(config, {"cpuThreshold": 70.0}).fields.migration == config.fields.migration
 
 
 def test_a_strategys_own_setting_in_the_file_stays_under_a_flag_for_the_field() -> None:

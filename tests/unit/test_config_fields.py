@@ -7,7 +7,7 @@ from pydantic import Field
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults
-from rescheduler.migration.lifecycle import MigrationSettings
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.recovery.settings import RecoverySettings as Recovering
@@ -271,8 +271,8 @@ def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
 
 def test_the_default_manner_and_concurrency_are_those_of_the_model() -> None:
     config = load_defaults(KNOWN)
-    assert config.manner() == MigrationSettings()
-    assert config.concurrency() == Concurrency()
+    assert config.fields.migration == MigrationSettings()
+    assert config.fields.migration.concurrency == Concurrency()
 
 
 def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
@@ -283,11 +283,11 @@ def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
             "  forgetAfter: 5m, faultNodes: 2}"
         )
     )
-    assert config.recovery() == Recovering(
+    assert config.fields.recovery == Recovering(
         enabled=False, crash_restarts=1, failed_reasons=("Evicted",), start_timeout=60, image_pull_timeout=120,
         node_not_ready=180, delay=0, same_node_delay=360, clear_after=240, forget_after=300, fault_nodes=2,
     )  # fmt: skip
-    assert loaded(native("")).recovery() == Recovering()
+    assert loaded(native("")).fields.recovery == Recovering()
 
 
 def test_all_that_migrations_are_told_reaches_them() -> None:
@@ -298,15 +298,25 @@ def test_all_that_migrations_are_told_reaches_them() -> None:
             "   concurrency: {total: 1, perNode: 2, perNamespace: 3, perWorkload: unlimited}}\n"
         )
     )
-    assert config.manner() == MigrationSettings(0, {"minAvailable": 1}, 60, 1, 1, 2, 3)
-    assert config.concurrency() == Concurrency(1, 2, 3, None)
+    assert config.fields.migration == MigrationSettings(
+        60,
+        1,
+        1,
+        2,
+        0,
+        restore_after=3,
+        keep_finished=0,
+        shutdown_grace_period=5,
+        concurrency=Concurrency(1, 2, 3, None),
+    )
+    assert config.fields.migration.concurrency == Concurrency(1, 2, 3, None)
     assert (config.fields.migration.keep_finished, config.fields.migration.shutdown_grace_period) == (0, 5)
 
 
 @pytest.mark.parametrize(("text", "limit"), [("3", 3), ("10%", "10%"), ("'050%'", "50%"), ("unlimited", None)])
 def test_of_one_workload_so_many_or_such_a_share_move_at_once(text: str, limit: int | str | None) -> None:
     config = loaded(native(f"migration: {{concurrency: {{perWorkload: {text}}}}}"))
-    assert config.concurrency().per_workload == limit
+    assert config.fields.migration.concurrency.per_workload == limit
     assert loaded(config.effective_yaml()) == config
 
 
@@ -336,7 +346,7 @@ def test_what_is_no_number_and_no_share_of_a_workload_is_refused(text: str, erro
 def test_a_temporary_budget_says_one_thing_and_one_pod_at_least_where_it_says_nothing(
     text: str, budget: dict[str, object]
 ) -> None:
-    assert loaded(native(f"migration: {{temporaryBudget: {text}}}")).manner().budget == budget
+    assert loaded(native(f"migration: {{temporaryBudget: {text}}}")).fields.migration.temporary_budget.spec() == budget
 
 
 @pytest.mark.parametrize("text", ["''", "' '"])

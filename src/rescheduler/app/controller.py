@@ -267,7 +267,7 @@ class _Parts:
         hours = TimeWindows(board, lambda: live_config.policy().when, client.clock.now)
 
         def patience() -> float:
-            return live_config.manner().timeout
+            return live_config.config.fields.migration.timeout
 
         consent = Holds(board, lambda: live_config.config.fields.approval_timeout, self.pauses, hours, patience)
         slots = ConcurrencyLimits(board, live_config.concurrency, watching.replicas)

@@ -17,9 +17,9 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import CommandSender, NotFoundError, ObjectClient, path_of
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.observation import annotations_of, controller_of, has_finished, is_terminating, labels_of
+from rescheduler.migration.observation import controller_of, has_finished, is_terminating, labels_of
 from rescheduler.model import labels as marks
-from rescheduler.model.json import Json, ObjectKey
+from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.maintenance import DrainStatus, drain_statuses

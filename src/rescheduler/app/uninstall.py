@@ -178,7 +178,7 @@ _PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has r
 async def preview(live: LiveCluster, config: Configuration, *, definition: bool) -> list[str]:
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        lines = await Uninstaller(client, config.manner(), lambda _: None).preview()
+        lines = await Uninstaller(client, config.fields.migration, lambda _: None).preview()
         claims, lookup = await _claims(config, live.connection(), client), ObjectClient(client)
         for home in await _homes(config, claims, client):
             for thing in _registered(client, webhook_settings(config, home)):
@@ -226,7 +226,7 @@ async def _undo(
 ) -> UninstallResult:
     for home in homes:  # first of all: what is still asked about would be marked anew
         await _unregister(client, webhook_settings(config, home), tell)
-    undone = await Uninstaller(client, config.manner(), tell).run()
+    undone = await Uninstaller(client, config.fields.migration, tell).run()
     for home in homes if not undone.left else ():
         await _forget_pause(_state(client, config, home), tell)
     if definition and not undone.left:

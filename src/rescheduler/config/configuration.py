@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
-from rescheduler.migration.lifecycle import MigrationSettings
-from rescheduler.model.policy import Concurrency, Policy
+from rescheduler.model.policy import Policy
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.recovery.settings import RecoverySettings
 
 Settings = Mapping[str, StrategySettings]
 """The settings of strategies, by the strategy's name."""
@@ -46,27 +44,6 @@ class Configuration:
                 "pool_settings": dict(zip(names, map(_as_data, self.pools), strict=True)),
             }
         )
-
-    def manner(self) -> MigrationSettings:
-        """How moves are carried out."""
-        migration = self.fields.migration
-        return MigrationSettings(
-            grace=int(migration.eviction_grace_period),
-            budget=migration.temporary_budget.spec(),
-            timeout=migration.timeout,
-            attempts=migration.attempts,
-            first_pause=migration.retry_delay,
-            longest_pause=migration.max_retry_delay,
-            restore_after=migration.restore_after,
-        )
-
-    def concurrency(self) -> Concurrency:
-        """How many migrations may be under way at once."""
-        return self.fields.migration.concurrency
-
-    def recovery(self) -> RecoverySettings:
-        """What is done about failed pods."""
-        return self.fields.recovery
 
     def effective(self) -> dict[str, object]:
         """Everything, in the native form, as plain data."""

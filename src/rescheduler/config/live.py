@@ -1,8 +1,8 @@
 """The live configuration: the active one, which every part reads when it needs a value.
 
-`app` makes it of what the command was started with; `runtime.rereading` has it take over what its file says later. A
-Configuration never changes, so whoever must not mix two of them (a cycle, a look at a migration) takes one in the
-beginning and keeps it. What was refused last is here too, for the page and the metrics.
+`app` makes it of the configuration that the command was started with; `runtime.config_watcher` swaps in another one
+when the file changes. A Configuration never changes, so a part that must not mix two of them (a planning cycle, one
+look at a migration) reads it once and keeps it. The last rejected file is here too, for the page and the metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, Loc, format_path
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.recovery.settings import RecoverySettings
 
@@ -23,41 +23,19 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class RejectedConfig:
-    """A file that was not taken: when, and everything that is wrong with it."""
+    """A file that was rejected: when, and all its errors."""
 
     at: float
     errors: tuple[ConfigError, ...]
 
 
-class _Terms:
-    """What one configuration tells the parts, each worked out when it is first asked for."""
+class _Derived:
+    """What is made of one configuration. Policy and lifecycle at once, so that errors in them reject the file."""
 
     def __init__(self, config: Configuration) -> None:
         self.config = config
-
-    @cached_property
-    def policy(self) -> Policy:
-        return self.config.policy()
-
-    @cached_property
-    def manner(self) -> MigrationSettings:
-        return self.config.manner()
-
-    @cached_property
-    def lifecycle(self) -> Lifecycle:
-        return Lifecycle(self.manner)
-
-    @cached_property
-    def concurrency(self) -> Concurrency:
-        return self.config.concurrency()
-
-    @cached_property
-    def recovery(self) -> RecoverySettings:
-        return self.config.recovery()
-
-    def work_out(self) -> tuple[object, ...]:
-        """Everything that parts go by: what cannot be worked out is found before anybody relies on it."""
-        return (self.policy, self.lifecycle, self.concurrency, self.recovery)
+        self.policy = config.policy()
+        self.lifecycle = Lifecycle(config.fields.migration)
 
     @cached_property
     def digest(self) -> str:
@@ -65,82 +43,77 @@ class _Terms:
 
 
 class LiveConfig:
-    """What holds now, and since when (epoch). Only the event loop changes it; threads may read."""
+    """The active configuration, and since when (epoch). Only the event loop changes it; threads may read."""
 
     def __init__(self, config: Configuration, since: float = 0.0) -> None:
-        self._terms = _Terms(config)
+        self._derived = _Derived(config)
         self._hooks: list[Callable[[], None]] = []
         self.started_with = config
-        """What cannot change while we run is as it is here."""
+        """Holds the values that cannot change at run time."""
         self.since = since
-        """When what holds was last read and found sound."""
+        """When the file was last read and accepted."""
         self.awaiting_restart: tuple[str, ...] = ()
-        """Fields with another value in the file, which waits for a restart."""
+        """Fields whose value in the file differs from the active one until a restart."""
         self.revision = 0
-        """Grows with everything that there is to tell of it."""
+        """Grows with every file that is accepted or rejected."""
         self.rejected: RejectedConfig | None = None
-        """Why the file as it is now was not taken; None if it was."""
+        """Why the file as it is now was rejected; None if it was accepted."""
 
     @property
     def config(self) -> Configuration:
-        """The configuration in force."""
-        return self._terms.config
+        """The active configuration."""
+        return self._derived.config
 
     @property
     def digest(self) -> str:
-        """By which one sees that two replicas go by the same."""
-        return self._terms.digest
+        """A hash of the active configuration; replicas with the same one act alike."""
+        return self._derived.digest
 
     def policy(self) -> Policy:
-        """What planning is told; the same object until it changes."""
-        return self._terms.policy
-
-    def manner(self) -> MigrationSettings:
-        """How moves are carried out."""
-        return self._terms.manner
+        """The part that planning reads; the same object until it changes."""
+        return self._derived.policy
 
     def lifecycle(self) -> Lifecycle:
-        """Who decides what migrations do next, in that manner."""
-        return self._terms.lifecycle
+        """Decides the next step of migrations."""
+        return self._derived.lifecycle
 
     def concurrency(self) -> Concurrency:
         """How many migrations may be under way at once."""
-        return self._terms.concurrency
+        return self.config.fields.migration.concurrency
 
     def recovery(self) -> RecoverySettings:
         """What is done about failed pods."""
-        return self._terms.recovery
+        return self.config.fields.recovery
 
     def listen(self, hook: Callable[[], None]) -> None:
-        """Be told when another configuration is in force."""
+        """Call the hook after each swap that changes something."""
         self._hooks.append(hook)
 
     def swap(self, config: Configuration, waiting: tuple[str, ...], now: float) -> bool:
-        """Go by this one from now on; whether it says anything else than the one before."""
-        terms = _Terms(config)
-        terms.work_out()
+        """Make this configuration the active one; returns whether it differs from the one before."""
+        derived = _Derived(config)
         changed = config != self.config
         self.since, self.awaiting_restart, self.rejected = now, waiting, None
         self.revision += 1
         if not changed:
             return False
-        self._terms = terms
+        self._derived = derived
         for hook in self._hooks:
             hook()
         return True
 
     def reject(self, errors: tuple[ConfigError, ...], now: float) -> None:
-        """Remember that the file makes no sense; what holds, holds on."""
+        """Record a file that is invalid; the active configuration stays."""
         self.rejected = RejectedConfig(now, errors)
         self.revision += 1
 
 
 RESTART_ONLY = ("leader_election", "client_connection", "web", "webhook", "extender")
-"""Sections that are looked at once. No check of the schema may bind one of them to a field outside of them."""
+"""Sections that are read once, at the start. No check may bind one of them to a field outside of them."""
 
 
 def keep_restart_only(running: Configuration, wanted: Configuration) -> tuple[Configuration, tuple[str, ...]]:
-    """What is wanted, but for what cannot change while we run; and the fields that wait for a restart, by path."""
+    """The wanted configuration, with the restart-only sections of the running one; and the fields that must wait."""
     kept = {name: getattr(running.fields, name) for name in RESTART_ONLY}
     taken = replace(wanted, fields=replace(wanted.fields, **kept))
     waiting = list_changes(taken, wanted)
@@ -148,7 +121,7 @@ def keep_restart_only(running: Configuration, wanted: Configuration) -> tuple[Co
 
 
 def list_changes(before: Configuration, after: Configuration) -> tuple[str, ...]:
-    """The fields in which two configurations differ, by path; of lists as a whole."""
+    """The paths of the fields in which two configurations differ; a list counts as one field."""
     return tuple(format_path(loc) for loc in _differences(before.effective(), after.effective(), ()))
 
 

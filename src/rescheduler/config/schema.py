@@ -16,21 +16,19 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.fields import (
-    Duration,
     FieldError,
     ObjectName,
     OptionalNamespace,
     Period,
     Section,
-    Share,
     ShortPeriod,
     WholePeriod,
-    WholeSeconds,
     quote,
     setting,
 )
-from rescheduler.model.policy import Concurrency, Policy
+from rescheduler.model.policy import Policy
 from rescheduler.model.time import format_duration
 from rescheduler.recovery.settings import RecoverySettings
 
@@ -303,64 +301,6 @@ class UsageSettings(Section):
 
 
 @dataclass(frozen=True)
-class TemporaryBudgetFields(Section):
-    """The PodDisruptionBudget that guards a workload while a pod of it is evicted, where it has none of its own.
-
-    Give one of the two fields; `minAvailable: 1` holds where neither is given.
-    """
-
-    min_available: Share | None = setting(None, "Pods that must stay available.")
-    max_unavailable: Share | None = setting(None, "Pods that may be unavailable.")
-
-    def __post_init__(self) -> None:
-        if self.min_available is None and self.max_unavailable is None:
-            object.__setattr__(self, "min_available", 1)
-        if self.min_available is not None and self.max_unavailable is not None:
-            raise FieldError("maxUnavailable", "cannot be given beside minAvailable: leave one of them out")
-
-    def spec(self) -> dict[str, int | str]:
-        """The one that is given, as a PodDisruptionBudget has it."""
-        given = {"minAvailable": self.min_available, "maxUnavailable": self.max_unavailable}
-        return {name: value for name, value in given.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class MigrationFields(Section):
-    """How moves are carried out, and what happens when one does not come to its end."""
-
-    timeout: Period = setting(600.0, "A move that takes longer is rolled back; a PodMigration may say its own.")
-    attempts: Annotated[int, Field(ge=1, le=100)] = setting(
-        3, "How often a move is begun before it counts as failed; 1 never retries."
-    )
-    retry_delay: ShortPeriod = setting(10.0, "How long a move that was rolled back waits before it is tried again.")
-    max_retry_delay: ShortPeriod = setting(300.0, "That wait doubles with each attempt, up to this one.")
-    eviction_grace_period: WholeSeconds = setting(
-        30.0,
-        "How long an evicted pod has to end by itself, at least, in whole seconds. A pod whose own "
-        "`terminationGracePeriodSeconds` are more has these.",
-    )
-    temporary_budget: TemporaryBudgetFields = setting(
-        TemporaryBudgetFields(), "The disruption budget of workloads that have none; see below."
-    )
-    restore_after: Period = setting(
-        300.0,
-        "After an eviction, whatever was changed to steer the new pod is taken back when that pod is "
-        "there, and at the latest after this time.",
-    )
-    keep_finished: Duration = setting(3600.0, "How long a PodMigration that is over is kept, for people to look at.")
-    shutdown_grace_period: Duration = setting(
-        20.0,
-        "How long a controller that is told to stop goes on to bring moves to a safe point.",
-    )
-    concurrency: Concurrency = setting(Concurrency(), "How many moves at once; see below.")
-
-    def __post_init__(self) -> None:
-        if self.max_retry_delay < self.retry_delay:
-            text, than = format_duration(self.max_retry_delay), format_duration(self.retry_delay)
-            raise FieldError("maxRetryDelay", f"{text} is shorter than retryDelay ({than})")
-
-
-@dataclass(frozen=True)
 class LeaderElectionFields(Section):
     """Which of several replicas acts. `leaseDuration` must exceed `renewDeadline`, and that one `retryPeriod`."""
 
@@ -404,7 +344,7 @@ class ClientConnectionFields(Section):
 class PluginArgs(Policy):
     """What to move and what not, and how: the args of the scheduler form."""
 
-    migration: MigrationFields = setting(MigrationFields(), "How moves are carried out; see below.")
+    migration: MigrationSettings = setting(MigrationSettings(), "How moves are carried out; see below.")
     usage: UsageSettings = setting(UsageSettings(), "Where measured usage comes from; see below.")
     recovery: RecoverySettings = setting(RecoverySettings(), "Pods that fail on their node; see below.")
     webhook: WebhookFields = setting(WebhookFields(), "The admission webhook; see below.")

@@ -18,9 +18,9 @@ from rescheduler.decode.reader import ObjectReader
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import ObjectClient, list_items, path_of
-from rescheduler.migration.observation import annotations_of, controller_of
+from rescheduler.migration.observation import controller_of
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.objects import Owner, Workload
 
 RecordOwnerKey = tuple[str, str, str]

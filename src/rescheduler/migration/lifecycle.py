@@ -7,12 +7,13 @@ people, and to give up. Moves that belong together are begun together, so one th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext, is_terminating
 from rescheduler.migration.replacement import disown_extra_pods
 from rescheduler.migration.rollback import Finish, Mark, roll_back, unmark_workload
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import (
     STORE_TIMEOUT,
     AwaitMembers,
@@ -93,20 +94,6 @@ _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.nam
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationSettings:
-    """How the operator wants moves to be carried out."""
-
-    grace: int = 30
-    budget: Json = field(default_factory=lambda: {"minAvailable": 1})
-    timeout: float = 600.0
-    attempts: int = 3
-    first_pause: float = 10.0
-    longest_pause: float = 300.0
-    restore_after: float = 300.0
-    """At the latest so long after an eviction everything that steered it is taken back."""
-
-
-@dataclass(frozen=True, slots=True)
 class Transition:
     """What comes next: the progress to store, then the commands to carry out, then when to look again."""
 
@@ -118,17 +105,18 @@ class Transition:
 class Lifecycle:
     """Decides for every migration; it holds no state of its own."""
 
-    def __init__(self, manner: MigrationSettings | None = None) -> None:
-        self._manner = manner or MigrationSettings()
-        manner = self._manner
+    def __init__(self, settings: MigrationSettings | None = None) -> None:
+        self._settings = settings or MigrationSettings()
+        settings = self._settings
+        grace = int(settings.eviction_grace_period)
         copied: tuple[Step, ...] = (Nominate(),)
         rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady())
         after_room: dict[Method, tuple[Step, ...]] = {
             Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
-            Method.COPY: (*rest, EvictOriginal(manner.grace), Finish()),
+            Method.COPY: (*rest, EvictOriginal(grace), Finish()),
             Method.EVICT: (
-                Protect(manner.budget), TakeTurn(), PauseDeployment(), Prefer(), Evict(manner.grace),
-                AwaitRebuilt(manner.restore_after), Restore(), *_GUIDING, MarkRebuilt(), AwaitRebuiltReady(),
+                Protect(settings.temporary_budget.spec()), TakeTurn(), PauseDeployment(), Prefer(), Evict(grace),
+                AwaitRebuilt(settings.restore_after), Restore(), *_GUIDING, MarkRebuilt(), AwaitRebuiltReady(),
                 Unprotect(), Finish(),
             ),
         }  # fmt: skip
@@ -149,7 +137,7 @@ class Lifecycle:
         """Why a pending migration is not to begin yet, whatever the cluster looks like."""
         migration = scene.migration
         if migration.order.paused:
-            return Wait("paused", self._manner.longest_pause)
+            return Wait("paused", self._settings.max_retry_delay)
         due = migration.progress.retry_at
         if due is not None and due > scene.now:
             return Wait(migration.progress.message, due - scene.now)
@@ -193,7 +181,7 @@ class Lifecycle:
             return Transition(progress)
         if progress.step == ROLL_BACK:
             return self._rolled_back(scene)
-        timeout = scene.migration.order.timeout or self._manner.timeout
+        timeout = scene.migration.order.timeout or self._settings.timeout
         overdue = progress.started is not None and scene.now - progress.started > timeout
         return self._walk(scene, self._steps[progress.method], overdue=overdue)
 
@@ -263,8 +251,8 @@ class Lifecycle:
         gone = original is None or is_terminating(original)
         if why.other_method and progress.method is not None:
             tried = (*tried, progress.method)
-        again = not gone and ((why.retry and progress.attempts < self._manner.attempts) or why.other_method)
-        pause = min(self._manner.first_pause * 2 ** (progress.attempts - 1), self._manner.longest_pause)
+        again = not gone and ((why.retry and progress.attempts < self._settings.attempts) or why.other_method)
+        pause = min(self._settings.retry_delay * 2 ** (progress.attempts - 1), self._settings.max_retry_delay)
         rolled = replace(
             progress, step=ROLL_BACK, step_started=scene.now, message=why.reason, tried=tried,
             retry_at=(scene.now if why.other_method else scene.now + pause) if again else None,

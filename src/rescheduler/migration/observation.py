@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import PodMigration
 
 
@@ -124,11 +124,6 @@ class StepContext:
 def labels_of(body: Json) -> dict[str, str]:
     """An object's labels."""
     return body["metadata"].get("labels") or {}
-
-
-def annotations_of(body: Json) -> dict[str, str]:
-    """An object's annotations."""
-    return body["metadata"].get("annotations") or {}
 
 
 def is_terminating(body: Json) -> bool:

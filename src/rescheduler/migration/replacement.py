@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import API_VERSION, KIND
-from rescheduler.migration.observation import StepContext, annotations_of, is_terminating, labels_of
+from rescheduler.migration.observation import StepContext, is_terminating, labels_of
 from rescheduler.migration.steps.common import remove_nominate_gate
 from rescheduler.model import labels as marks
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant

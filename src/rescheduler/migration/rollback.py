@@ -18,7 +18,6 @@ from rescheduler.migration.observation import (
     NOTHING_MORE,
     ObservedPart,
     StepContext,
-    annotations_of,
     controller_of,
     has_finished,
     is_terminating,
@@ -41,7 +40,7 @@ from rescheduler.migration.steps.protection import remove_budget
 from rescheduler.migration.steps.steering import read_steering, restore, restore_template, resume
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus, ObjectReference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rescheduler.migration.observation import annotations_of, has_finished, is_terminating, ready_seconds
+from rescheduler.migration.observation import has_finished, is_terminating, ready_seconds
 from rescheduler.migration.replacement import replacement_name, strip_pod
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery import model as outcomes

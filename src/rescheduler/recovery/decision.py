@@ -11,16 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rescheduler.migration.events import ObjectEvent
-from rescheduler.migration.observation import (
-    annotations_of,
-    controller_of,
-    find_condition,
-    has_finished,
-    is_terminating,
-    ready_seconds,
-)
+from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, ready_seconds
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery import record as taking_over

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rescheduler.migration.observation import annotations_of, find_condition, has_finished, is_terminating
-from rescheduler.model.json import Json
+from rescheduler.migration.observation import find_condition, has_finished, is_terminating
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.recovery.model import statuses
 
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from rescheduler.migration.observation import annotations_of, controller_of, labels_of
+from rescheduler.migration.observation import controller_of, labels_of
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import InstantError, format_instant, parse_instant
 from rescheduler.recovery.model import WorkloadState
 

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rescheduler.migration.observation import annotations_of
 from rescheduler.model import labels
 from rescheduler.model.fields import Duration, Period, Reason, Section, setting
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 
 FAILED_REASONS = (
     "Error",

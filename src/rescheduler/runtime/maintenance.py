@@ -15,9 +15,9 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import FailedCommand, annotations_of, is_terminating, labels_of
+from rescheduler.migration.observation import FailedCommand, is_terminating, labels_of
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.objects import Node
 from rescheduler.model.selector import Labels
 from rescheduler.model.time import format_instant

@@ -20,10 +20,10 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import FailedCommand, annotations_of
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
-from rescheduler.model.json import Json, ObjectKey
+from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache
 

@@ -24,9 +24,9 @@ from rescheduler.kube.events import EventQueue, EventRecorder
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, asks_for_retries
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import FailedCommand, annotations_of, find_condition, is_terminating
+from rescheduler.migration.observation import FailedCommand, find_condition, is_terminating
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import Phase
 from rescheduler.model.objects import Node, Pod, Workload
 from rescheduler.model.policy import Policy

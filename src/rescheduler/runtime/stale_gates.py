@@ -17,10 +17,10 @@ import structlog
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import FailedCommand, annotations_of
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.steps.common import remove_nominate_gate
 from rescheduler.model import labels
-from rescheduler.model.json import Json, ObjectKey
+from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import parse_instant
 from rescheduler.runtime.reconciler import BackoffPolicy, WorkQueue

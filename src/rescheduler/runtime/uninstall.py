@@ -23,11 +23,12 @@ from rescheduler.kube.objects import CommandSender, ObjectClient
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, delete, patch
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
-from rescheduler.migration.observation import StepContext, annotations_of, labels_of
+from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.migration.observation import StepContext, labels_of
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.executor import MigrationExecutor, StartDecision
 from rescheduler.runtime.informers import CRON_JOBS

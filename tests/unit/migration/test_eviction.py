@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand, SteeringMethod
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.copy import EvictOriginal
 from rescheduler.migration.steps.evict import Evict, PauseDeployment, Prefer, TakeTurn

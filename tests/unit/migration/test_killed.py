@@ -6,12 +6,12 @@ from itertools import count
 
 import pytest
 
-from rescheduler.migration.lifecycle import MigrationSettings
 from rescheduler.migration.observation import SteeringMethod
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.migration import MigrationStatus, Phase
 from tests.unit.migration.world import Killed, World, remains
 
-GOES_ON = MigrationSettings(first_pause=0.0)
+GOES_ON = MigrationSettings(retry_delay=0.0)
 TIME_IS_UP = MigrationSettings(timeout=0.0, attempts=1)
 KINDS = ["ReplicaSet", "StatefulSet"]
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
 from rescheduler.migration.observation import FailedCommand
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
@@ -86,7 +87,7 @@ def test_a_rolled_back_migration_is_pending_again_until_its_attempts_are_spent()
 
 
 def test_pauses_between_attempts_grow_up_to_a_limit() -> None:
-    life = Lifecycle(MigrationSettings(attempts=9, first_pause=10.0, longest_pause=35.0))
+    life = Lifecycle(MigrationSettings(attempts=9, retry_delay=10.0, max_retry_delay=35.0))
     found = [given_up(migration(step="Land", attempts=attempt), life).retry_at for attempt in (1, 2, 3, 4)]
     assert found == [NOW + 10, NOW + 20, NOW + 35, NOW + 35]
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Verb
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.rollback import Finish, Mark
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import (
     AwaitMembers,
     AwaitReady,

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubemini.patches import apply_json_patch
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import (
     FailedCommand,
     Observation,
@@ -22,6 +22,7 @@ from rescheduler.migration.observation import (
     is_terminating,
     labels_of,
 )
+from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.placeholder import placeholder_name
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json

@@ -17,7 +17,7 @@ from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, load
 from rescheduler.migration.events import ObjectEvent, Subject
-from rescheduler.model.policy import Concurrency
+from rescheduler.model.policy import Policy
 from rescheduler.runtime.config_watcher import ConfigWatcher, ReloadAudience, ReloadResult
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.configs import KNOWN, native
@@ -32,7 +32,7 @@ BAD = native("cpuThreshold: 180\nmemoryThreshold: yes please\n")
 class Unsound(Configuration):
     """One that no check has found wrong, and that cannot be worked out all the same."""
 
-    def concurrency(self) -> Concurrency:
+    def policy(self) -> Policy:
         raise ZeroDivisionError
 
 

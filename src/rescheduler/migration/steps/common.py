@@ -15,7 +15,6 @@ from rescheduler.migration.observation import (
     NOTHING_MORE,
     ObservedPart,
     StepContext,
-    annotations_of,
     blocking_budget,
     controller_of,
     describe_unready,
@@ -28,7 +27,7 @@ from rescheduler.migration.observation import (
     target_problem,
 )
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase
 from rescheduler.model.objects import RolloutProgress
 

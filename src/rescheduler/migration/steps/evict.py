@@ -16,7 +16,6 @@ from rescheduler.migration import commands
 from rescheduler.migration.observation import (
     SteeringMethod,
     StepContext,
-    annotations_of,
     blocking_budget,
     is_terminating,
     target_problem,
@@ -37,7 +36,7 @@ from rescheduler.migration.steps.placeholder import build_placeholder, find_plac
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, find_replacement
 from rescheduler.migration.steps.steering import add_preference, read_steering, uses_template
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.plan import Method
 

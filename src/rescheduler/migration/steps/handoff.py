@@ -14,7 +14,6 @@ from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import (
     ObservedPart,
     StepContext,
-    annotations_of,
     budget_shortfall,
     has_finished,
     is_terminating,
@@ -39,7 +38,7 @@ from rescheduler.migration.steps.common import (
     wait_for_end,
 )
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus
 
 CHEAPEST = "-2147483647"

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import SteeringMethod, StepContext, annotations_of
+from rescheduler.migration.observation import SteeringMethod, StepContext
 from rescheduler.migration.steps.common import Do, Done, Wait, is_observed
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus
 
 HOSTNAME = "kubernetes.io/hostname"
