@@ -206,7 +206,8 @@ def test_what_prometheus_sees_is_what_has_happened(scene: Scene) -> None:
         by_method[each["status"]["method"]] += 1
     for method, count in by_method.items():
         scene.sees(f'sum(rescheduler_moves_landed_total{{method="{method}"}})', count)
-    scene.sees("sum(rescheduler_moves_planned_total)", len(done))
+    # What is planned while rescheduling is paused is counted, and planned again after it.
+    scene.sees(f"sum(rescheduler_moves_planned_total) >= bool {len(done)}", 1)
     scene.sees("sum(rescheduler_moves_failed_total)", 0)
     scene.sees('rescheduler_migrations{phase="Completed"}', len(done))
     scene.sees('sum(rescheduler_migration_duration_seconds_count{outcome="landed"})', len(done))
