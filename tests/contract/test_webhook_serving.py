@@ -228,7 +228,7 @@ def test_the_probe_says_that_the_configuration_is_gone(space: Space, settings: W
     with leader(space, settings) as ours:
         space.api.delete(configuration(space, settings))
         why = until("the API server asks no more", lambda: probed(ours))
-        assert why.endswith(f"MutatingWebhookConfiguration {settings.name} is not there")
+        assert why.endswith(f"MutatingWebhookConfiguration {settings.name} does not exist")
         ours.in_force()
 
 
@@ -274,7 +274,7 @@ def test_the_probe_says_what_keeps_its_pod_out(space: Space, settings: WebhookSe
 def test_a_namespace_that_is_not_there_is_named(space: Space) -> None:
     settings = settings_of("nowhere-at-all")
     with removed(space, settings), replica(space, settings) as ours:
-        assert "namespace nowhere-at-all is not there" in probed(ours)
+        assert "namespace nowhere-at-all does not exist" in probed(ours)
         with pytest.raises(ClusterError, match="nowhere-at-all"):
             ours.keep()
         assert not ours.registration.in_force
@@ -314,7 +314,7 @@ def test_these_rights_are_enough(space: Space, settings: WebhookSettings) -> Non
         who = {"subjects": [{"kind": "User", "name": user, "apiGroup": group}]}
         space.api.post(f"{path}rolebindings", meta | who | {"roleRef": {"apiGroup": group, "kind": kind, "name": user}})
     with removed(space, settings), replica(space, settings, user) as leading:
-        cure = "is not there, and we may not make it; install it"
+        cure = "does not exist, and the controller may not create it; install it"
         until("only the configuration is missing", lambda: cure in said_by(leading))
         installed(space, settings)
         leading.in_force()

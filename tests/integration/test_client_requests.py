@@ -164,7 +164,7 @@ async def test_a_redirect_is_not_followed_and_takes_no_credentials_along(tmp_pat
             await client.get("/version")
         assert (len(server.seen), other.seen) == (1, [])
     assert str(raised.value) == (
-        f"{server.url} redirects to {other.url}/steal (302 Found on /version); credentials are not sent on; "
+        f"{server.url} redirects to {other.url}/steal (302 Found on /version); redirects are not followed; "
         f"correct the server of context dev of {tmp_path}/kubeconfig"
     )
 

@@ -47,7 +47,7 @@ async def test_a_wrong_ca_is_named_with_the_cure_and_not_tried_again(tmp_path: P
         f"the certificate of {server.url} is not signed by {tmp_path}/kubeconfig: "
         "clusters[dev].cluster.certificate-authority-data: "
     )
-    assert said.endswith("if the cluster was made anew, get its kubeconfig again; else correct certificate-authority")
+    assert said.endswith("if the cluster was recreated, get its kubeconfig again; else correct certificate-authority")
 
 
 async def test_a_certificate_for_another_name_points_to_tls_server_name(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ async def test_the_authority_of_an_old_installer_is_trusted_on_every_python(
 ) -> None:
     strict_by_default(monkeypatch)
     old = Authority(tmp_path / "pki", bare=True)
-    assert "ourselves, but the API server has not heard of it yet" in await probed(tmp_path, old, old)
+    assert ", but the API server has not seen the configuration yet" in await probed(tmp_path, old, old)
 
 
 async def test_another_authority_is_not_trusted(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ async def test_where_it_is_not_there_and_may_not_be_made_the_cure_is_told(tmp_pa
         server.script(CONFIGURATION, refused(404, "not found"), refused(403, "cannot create resource"))
         async with ApiClient(connection(tmp_path, {"server": server.url})) as client:
             ours = WebhookConfiguration(client, WebhookSettings())
-            told = "kube-rescheduler is not there, and we may not make it; install it, by `helm upgrade`"
+            cure = "the controller may not create it; install it, by `helm upgrade`"
+            told = f"kube-rescheduler does not exist, and {cure}"
             with pytest.raises(ClusterError, match=told) as caught:
                 await ours.keep(await ours.read(), b"")
             assert "cannot create resource" in str(caught.value)

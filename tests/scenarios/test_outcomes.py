@@ -180,9 +180,7 @@ class TestLiveClusters:
         odd = {"metadata": {"name": "odd", "namespace": "default"}, "spec": {"pod": {"name": ""}}}
         ran = await self.run(tmp_path, list_answer([odd]))
         assert ran.code == 0, ran.said
-        assert ran.data["warnings"] == [
-            "PodMigration default/odd: spec.pod.name: is empty; what came of it is not known"
-        ]
+        assert ran.data["warnings"] == ["PodMigration default/odd: spec.pod.name: is empty; its outcome is unknown"]
 
     async def test_a_cluster_that_knows_no_migrations_remembers_nothing(self, tmp_path: Path) -> None:
         ran = await self.run(tmp_path, known=False)

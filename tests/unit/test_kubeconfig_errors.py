@@ -93,9 +93,7 @@ def test_a_wrong_type_names_the_entry_and_the_field(tmp_path: Path) -> None:
 def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     content = kubeconfig(SERVER)
     content["users"] *= 2
-    assert refusal(tmp_path, content) == (
-        "~/.kube/config: users: the name dev stands there twice; remove or rename one"
-    )
+    assert refusal(tmp_path, content) == ("~/.kube/config: users: the name dev occurs twice; remove or rename one")
 
 
 def test_the_file_of_the_flag_must_exist(tmp_path: Path) -> None:

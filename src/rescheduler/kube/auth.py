@@ -1,8 +1,8 @@
-"""Credentials from exec plugins (`client.authentication.k8s.io`, v1 and v1beta1): run, checked, kept until they expire.
+"""The Credential of each request: static, from a token file, or from an exec plugin (`client.authentication.k8s.io`).
 
-`auth.py` wraps this. The plugin is a command of the user's (aws, gke-gcloud-auth-plugin, kubelogin, …); it learns what
-we want from KUBERNETES_EXEC_INFO and prints an ExecCredential. Whatever ends the wait for it (its time is up, the
-request is cancelled) also ends its process.
+An exec plugin is a command of the user (aws, gke-gcloud-auth-plugin, kubelogin, …). It reads what is wanted from
+KUBERNETES_EXEC_INFO and prints an ExecCredential, which is used until it expires. When the wait for a plugin ends (its
+time is up, the request is cancelled), its process is ended too.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from rescheduler.kube.connection import (
 )
 from rescheduler.kube.errors import AuthError
 
-# Long enough for a login in a browser, short enough that a plugin that hangs is noticed.
+# Long enough for a login in a browser, short enough to notice a plugin that hangs.
 PLUGIN_SECONDS = 180.0
-# Renewed this long before expiry, so that no request is under way when it comes.
+# Renewed this long before expiry, so that no request is in flight at that time.
 RENEWAL_MARGIN = timedelta(seconds=60)
 
 
@@ -52,7 +52,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecSource:
-    """The plugin's credential of the moment. However many ask at once, one process runs."""
+    """The current credential of a plugin. For any number of concurrent callers, one process runs."""
 
     def __init__(self, plugin: ExecPlugin, connection: Connection, timeout: float = PLUGIN_SECONDS) -> None:
         self._plugin = plugin
@@ -65,7 +65,7 @@ class ExecSource:
     async def current(self) -> Credential:
         if self._is_due():
             async with self._running:
-                if self._is_due():  # else another caller has renewed it while we waited
+                if self._is_due():  # else another caller renewed it during the wait
                     await self._renew()
         return self._credential
 
@@ -94,7 +94,7 @@ class ExecSource:
         try:
             process = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # Cancelled half-way, asyncio would end the command only and then wait for the children it leaves behind.
+            # On cancellation asyncio would end only the command itself, then wait for the children that it left behind.
             await asyncio.wait([starting])
             if starting.exception() is None:
                 await _end(starting.result(), whole_session=not interactive)
@@ -125,7 +125,7 @@ class ExecSource:
                 env=environment,
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                # A plugin that talks with the user needs the terminal; else its words belong in our error.
+                # An interactive plugin needs the terminal; otherwise its messages belong in the error.
                 stderr=None if interactive else asyncio.subprocess.PIPE,
                 start_new_session=not interactive,
             )
@@ -192,21 +192,21 @@ class ExecSource:
 
 
 def _renewal_time(expiry: datetime | None, now: datetime) -> datetime | None:
-    """The margin before expiry, but at most a tenth of a short life: else each request would run the plugin."""
+    """Return when to renew: a margin before expiry, but at most a tenth of a short lifetime."""
     if expiry is None:
         return None
     return expiry - min(RENEWAL_MARGIN, max(expiry - now, timedelta(0)) / 10)
 
 
 async def _end(process: asyncio.subprocess.Process, *, whole_session: bool) -> None:
-    """Ends the plugin, and what it started: a child that keeps its output open would make us wait for it."""
+    """End the plugin and its children: a child that keeps the output open would block the wait."""
     try:
         if whole_session:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
     except ProcessLookupError:
-        pass  # it ended by itself in the meantime
+        pass  # it has ended by itself
     await process.wait()
 
 
@@ -217,7 +217,7 @@ class _LoginSource(Protocol):
 
 
 class Authenticator:
-    """Gives the Credential to use now. One per client; safe for concurrent callers."""
+    """Provides the current Credential of a client; safe for concurrent callers."""
 
     def __init__(self, connection: Connection) -> None:
         certificate = connection.credentials.certificate
@@ -228,7 +228,7 @@ class Authenticator:
         return self._with_pair(await self._login.current())
 
     async def renewed(self, refused: Credential) -> Credential | None:
-        """After a 401 for `refused`: what to try instead, or None when there is nothing else."""
+        """Return another credential after a 401 for `refused`, or None if there is none."""
         credential = self._with_pair(await self._login.renewed(refused))
         return credential if credential != refused else None
 
@@ -238,11 +238,11 @@ class Authenticator:
 
 
 def impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]:
-    """As pairs, because the header is repeated for each group."""
+    """Return headers as pairs, because one is repeated for each group."""
     headers = [("Impersonate-User", impersonation.user), ("Impersonate-Uid", impersonation.uid)]
     headers += [("Impersonate-Group", group) for group in impersonation.groups]
     for key, values in impersonation.extra.items():
-        # Keys such as example.com/scopes hold what no header name may; the server undoes percent-encoding in them.
+        # Keys such as example.com/scopes have characters that headers may not; the server decodes percent-encoding.
         name = quote(key, safe="!#$&'*+^`|")
         headers += [(f"Impersonate-Extra-{name}", value) for value in values]
     return [(name, value) for name, value in headers if value]
@@ -264,7 +264,7 @@ def _source_for(connection: Connection) -> _LoginSource:
 
 
 class _Fixed:
-    """Nothing to renew: a token or password that stands in the kubeconfig, or no login at all."""
+    """A fixed credential: a token or password in the kubeconfig, or no login at all."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
@@ -273,12 +273,12 @@ class _Fixed:
         return self._credential
 
     async def renewed(self, refused: Credential) -> Credential:
-        del refused  # there is nothing else to offer
+        del refused  # there is no other
         return self._credential
 
 
 class _FromFile:
-    """A token that something else writes anew: the one in the file now is the one to use, whatever was refused."""
+    """A token file that is refreshed by others: the current content counts, whatever was refused."""
 
     def __init__(self, login: TokenFile) -> None:
         self._login = login

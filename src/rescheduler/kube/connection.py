@@ -1,9 +1,9 @@
-"""What is needed to talk to one API server, as plain values: no file is read and no plugin is run here.
+"""How to reach one API server and log in to it, as plain values; and the TLS contexts that follow from it.
 
-Made by `kubeconfig.py` from a kubeconfig or from a pod's service account; used by `auth.py`, `tls.py` and `client.py`.
-`Credential` is what comes of them for one request. Every value that can be wrong carries `where`, the file and the
-path in it, so that an error found much later (a certificate that does not load, a plugin that is missing) still names
-the line the user has to change. Secrets are kept out of `repr`.
+`kubeconfig.py` makes a Connection from a kubeconfig or a pod's service account; `auth.py` makes the Credential of each
+request. Every value that can be wrong has `where`, the file and the path in it, so that a late error (a certificate
+that does not load, a missing plugin) still names the line to change. Secrets are kept out of `repr`. aiohttp pools
+connections by TLS context, so a renewed certificate means new connections, while requests on old ones finish.
 """
 
 import ssl
@@ -22,7 +22,7 @@ InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """PEM text that stands in the kubeconfig (`data`) or in a file of its own (`path`), which may be rewritten."""
+    """PEM text in the kubeconfig (`data`) or in a separate file (`path`), which may be rewritten."""
 
     where: str
     path: Path | None = None
@@ -42,7 +42,7 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A token that something else keeps fresh (the kubelet, for a pod's service account)."""
+    """A token file that is refreshed by others (by the kubelet, for a pod's service account)."""
 
     path: Path
     where: str
@@ -66,7 +66,7 @@ class ExecPlugin:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     install_hint: str = ""
     provide_cluster_info: bool = False
-    # The cluster's `client.authentication.k8s.io/exec` extension, handed to the plugin as it stands.
+    # The cluster's `client.authentication.k8s.io/exec` extension, passed to the plugin unchanged.
     cluster_config: Any = None
 
 
@@ -75,7 +75,7 @@ Login = BearerToken | TokenFile | BasicLogin | ExecPlugin
 
 @dataclass(frozen=True, slots=True)
 class AuthInfo:
-    """Who we are: at most one login (a header, or a plugin that gives one), and a certificate of our own beside it."""
+    """A user's credentials: at most one login (a header, or a plugin that makes one), and a client certificate."""
 
     login: Login | None = None
     certificate: ClientCertificate | None = None
@@ -83,7 +83,7 @@ class AuthInfo:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom we act as (`--as`, `--as-group`, `--as-uid`, `--as-user-extra`, or the same in the kubeconfig)."""
+    """The user to act as (`--as`, `--as-group`, `--as-uid`, `--as-user-extra`, or the same in the kubeconfig)."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -93,14 +93,14 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One API server and who we are there. `source` names where this came from, for messages."""
+    """One API server, and the credentials there. `source` says where this came from, for messages."""
 
     server: str
     source: str
     ca: Pem | None = None
     tls_server_name: str | None = None
     insecure: bool = False
-    proxy_url: str | None = field(default=None, repr=False)  # it may hold a password
+    proxy_url: str | None = field(default=None, repr=False)  # may contain a password
     compression: bool = True
     namespace: str = "default"
     credentials: AuthInfo = AuthInfo()
@@ -109,7 +109,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class CertificatePair:
-    """A client certificate and its key, as PEM. `where` is for messages and does not make two pairs differ."""
+    """A client certificate and its key, as PEM. `where` is for messages and is not compared."""
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -118,10 +118,10 @@ class CertificatePair:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What one request carries: an Authorization header, a client certificate, both or neither.
+    """The credential of one request: an Authorization header, a client certificate, both or neither.
 
-    `generation` counts the runs of an exec plugin: it tells a caller whose token was refused that another caller has
-    renewed it already.
+    `generation` counts the runs of an exec plugin: after a refused token it shows whether another caller has already
+    renewed it.
     """
 
     authorization: str | None = field(default=None, repr=False)
@@ -130,12 +130,12 @@ class Credential:
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown."""
+    """Return a URL without user and password, for messages."""
     return str(URL(url).with_user(None))
 
 
 class RereadFile:
-    """A file's content, read again whenever the file is another or has changed (looked at on every use)."""
+    """A file's content, read again whenever the file was replaced or changed; checked on every use."""
 
     def __init__(self, path: Path, where: str) -> None:
         self._path = path
@@ -145,7 +145,7 @@ class RereadFile:
 
     def read(self) -> bytes:
         try:
-            # Looked at before it is read: if it changes in between, it is only read once more the next time.
+            # stat before read: a change in between only means one more read next time.
             stat = self._path.stat()
             seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
             if seen != self._seen:
@@ -157,7 +157,7 @@ class RereadFile:
 
 
 class PemSource:
-    """The bytes of a Pem, wherever they stand."""
+    """The bytes of a Pem, inline or from its file."""
 
     def __init__(self, pem: Pem) -> None:
         self._data = pem.data
@@ -168,7 +168,7 @@ class PemSource:
 
 
 class TlsContexts:
-    """The context for the certificate of the moment; None for a server without TLS."""
+    """The SSL context for the current CA and client certificate; None for a server without TLS."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -201,7 +201,7 @@ class TlsContexts:
             context = ssl.create_default_context()  # the system's CAs
         else:
             try:
-                # Bundles hold comments in any encoding around the PEM, which itself is ASCII.
+                # Bundles may have comments in any encoding around the PEM, which itself is ASCII.
                 context = ssl.create_default_context(cadata=ca.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError) as error:
                 raise AuthError(f"{self._connection.ca.where}: holds no usable PEM certificate ({error})") from error
@@ -209,10 +209,10 @@ class TlsContexts:
 
 
 def verify_like_go(context: ssl.SSLContext) -> ssl.SSLContext:
-    """The same context, that verifies as kubectl and the API server do, on every Python; chain and name stay checked.
+    """Make a context verify as kubectl and the API server do, on every Python; chain and name are still checked.
 
-    The CAs of many clusters lack extensions (an authority key identifier, a key usage) that Python insists on by
-    default since 3.13, and Go doesn't; and an intermediate certificate is good enough as the trusted one.
+    The CAs of many clusters lack extensions (authority key identifier, key usage) that Python requires by default since
+    3.13 and Go does not; and an intermediate certificate may be the trusted one.
     """
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -220,10 +220,10 @@ def verify_like_go(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def _load_pair(context: ssl.SSLContext, pair: CertificatePair) -> None:
-    """Python reads a pair from files only: they are private, and gone again at once."""
+    """Load a pair through private temporary files, because Python reads it only from files."""
 
     def refuse() -> str:
-        # Without this OpenSSL would ask for a passphrase on the terminal, and block the event loop.
+        # Without this, OpenSSL would ask for a passphrase on the terminal and block the event loop.
         raise AuthError(f"{pair.where}: the client key is encrypted, which is not supported; store it decrypted")
 
     with tempfile.TemporaryDirectory(prefix="rescheduler-") as folder:

@@ -1,8 +1,7 @@
-"""Kubeconfig files as typed values: one file read, then several merged by kubectl's rules.
+"""Kubeconfig files: read, merged by kubectl's rules, and turned into a Connection.
 
-`kubeconfig.py` asks for the files it chose and picks a context from the result. Unknown fields are ignored and null
-means absent, as in kubectl. Scalars are kept as the text that was written, since kubectl too takes `password: 1234`
-for a string; only booleans are then converted. What is wrong is reported with the file and the path in it.
+Unknown fields are ignored and null means absent, as in kubectl. Scalars stay text, since kubectl too takes
+`password: 1234` for a string; only booleans are converted. Errors name the file and the path in it.
 """
 
 import base64
@@ -118,7 +117,7 @@ FieldsT = TypeVar("FieldsT", ClusterFields, UserFields, ContextFields)
 
 
 class KubeconfigEntry(msgspec.Struct, Generic[FieldsT], frozen=True):
-    """One named entry, with the file it stands in: relative paths and errors refer to that file."""
+    """A named entry and its file, which relative paths and errors refer to."""
 
     file: Path
     label: str
@@ -129,12 +128,12 @@ class KubeconfigEntry(msgspec.Struct, Generic[FieldsT], frozen=True):
         return f"{self.label}: {self.path}.{field}"
 
     def resolve(self, path: str) -> Path:
-        # Absolute, or `./login` beside a kubeconfig in this folder would become a bare name to look up in PATH.
+        # Absolute, else `./login` beside a kubeconfig in this folder would become a bare name to look up in PATH.
         return self.file.absolute().parent / path
 
 
 class Kubeconfig(msgspec.Struct):
-    """Several files merged: of each name, and of the current context, the first file that has it wins."""
+    """Merged files: for each name, and for the current context, the first file that has it wins."""
 
     current_context: str = ""
     clusters: dict[str, KubeconfigEntry[ClusterFields]] = {}
@@ -146,7 +145,7 @@ class Kubeconfig(msgspec.Struct):
 
 
 def label_of(path: Path, home: Path | None) -> str:
-    """The file as a user writes it: `~/.kube/config`."""
+    """Return a path as users write it: `~/.kube/config`."""
     if home is not None and path.is_relative_to(home) and path != home:
         return f"~/{path.relative_to(home).as_posix()}"
     return str(path)
@@ -170,14 +169,14 @@ def merge_kubeconfigs(paths: Iterable[Path], home: Path | None) -> Kubeconfig:
 
 
 def exec_extension(entry: KubeconfigEntry[ClusterFields], name: str) -> Any:
-    """What the cluster entry tells exec plugins (`extensions`), with its own types: text, numbers and booleans.
+    """Return the cluster entry's extension for exec plugins, with its own types: text, numbers and booleans.
 
-    The file is parsed once more for it, because the merge above keeps every scalar as text.
+    The file is parsed again for it, because the merge keeps every scalar as text.
     """
     content = _read(entry.file, entry.label)
     as_text = _parse(content, entry.label, _TextLoader)["clusters"]
     as_typed = _parse(content, entry.label, yaml.CSafeLoader)["clusters"]
-    # Found by its name as text: typed, the name 0123 would be a number.
+    # Found by its name as text, because the typed name 0123 would be a number.
     found = next(typed for text, typed in zip(as_text, as_typed, strict=True) if text and text["name"] == name)
     for extension in found["cluster"].get("extensions") or ():
         if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION:
@@ -186,7 +185,7 @@ def exec_extension(entry: KubeconfigEntry[ClusterFields], name: str) -> Any:
 
 
 class _TextLoader(yaml.CSafeLoader):
-    """CSafeLoader that leaves scalars as the text they are, but for null and merge keys."""
+    """CSafeLoader that keeps scalars as text, except null and merge keys."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (the shape PyYAML reads it in)
         first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
@@ -234,7 +233,7 @@ def _refuse_duplicates(names: list[str], where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise KubeconfigError(f"{where}: the name {name} stands there twice; remove or rename one")
+            raise KubeconfigError(f"{where}: the name {name} occurs twice; remove or rename one")
         seen.add(name)
 
 
@@ -271,7 +270,7 @@ def server_of(cluster: KubeconfigEntry[ClusterFields]) -> str:
         port = url.port
     except ValueError as error:
         raise KubeconfigError(f"{where}: {server} is not a URL: {error}") from error
-    # kubectl guesses http for a bare host. A guess that may send a token in the clear is not worth the convenience.
+    # kubectl assumes http for a bare host. That could send a token in the clear, so it is an error here.
     if url.scheme not in {"http", "https"} or not url.host or port is None:
         raise KubeconfigError(f"{where}: {server or 'nothing'} is not a server's URL; write it as https://host:port")
     return server.rstrip("/")
@@ -339,14 +338,14 @@ def _pem(
         return Pem(entry.where(name), entry.resolve(path)) if path else None
     where = entry.where(f"{name}-data")
     try:
-        # Line breaks inside are fine (a folded YAML scalar); anything else that is not base64 is a mistake.
+        # Line breaks are fine (a folded YAML scalar); anything else that is not base64 is an error.
         return Pem(where, data=base64.b64decode("".join(data.split()), validate=True))
     except (binascii.Error, ValueError) as error:
         raise KubeconfigError(f"{where}: is not valid base64: {error}") from error
 
 
 def _login(user: KubeconfigEntry[UserFields]) -> Login | None:
-    """A token file wins over a token, and both over an exec plugin; a token beside a password is a mistake."""
+    """Return the login: a token file wins over a token, both over an exec plugin; a token and a password conflict."""
     fields = user.fields
     has_password = bool(fields.username or fields.password)
     if has_password and (fields.token or fields.token_file):
@@ -385,7 +384,7 @@ def _exec_plugin(user: KubeconfigEntry[UserFields], fields: ExecFields) -> ExecP
 def _interactive_mode(user: KubeconfigEntry[UserFields], fields: ExecFields) -> InteractiveMode:
     allowed: dict[str, Any] = {mode: mode for mode in get_args(InteractiveMode)}
     if not fields.interactive_mode and fields.api_version.endswith("/v1beta1"):
-        return "IfAvailable"  # the default that v1 did away with
+        return "IfAvailable"  # the default, which v1 removed
     if fields.interactive_mode not in allowed:
         shown = fields.interactive_mode or "nothing"
         where = user.where("exec.interactiveMode")
@@ -409,13 +408,13 @@ class KubeconfigOptions:
 def load_connection(
     options: KubeconfigOptions, environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
 ) -> Connection:
-    """The Connection that the flags and the environment ask for, or a KubeconfigError that says what is missing."""
+    """Return the Connection for the flags and the environment; KubeconfigError says what is missing."""
     home = _home(environ)
     files = _files(options, environ, home)
     config = merge_kubeconfigs((path for path in files if options.kubeconfig is not None or path.exists()), home)
     labels = [label_of(path, home) for path in files]
     if config.is_empty() and options.kubeconfig is None:
-        # A context was asked for by name: the pod's own account would be another cluster than the user thinks.
+        # Not if a context is named: the pod's own cluster would be another one than the user expects.
         if options.context is None and _is_in_cluster(environ, service_account):
             return _in_cluster(environ, service_account, options.impersonation)
         raise KubeconfigError(_nothing_found(labels, environ, service_account))
@@ -514,7 +513,7 @@ def _cluster_of(context: KubeconfigEntry[ContextFields], config: Kubeconfig) -> 
 
 
 def _user_of(context: KubeconfigEntry[ContextFields], config: Kubeconfig) -> KubeconfigEntry[UserFields] | None:
-    """None is nobody: a server that lets anyone in needs no user."""
+    """Return the context's user; None for a context without one, since a server may allow anonymous access."""
     name = context.fields.user
     if name and name not in config.users:
         raise KubeconfigError(f"{context.where('user')}: there is no user {name}{_hint(name, config.users)}")

@@ -1,8 +1,7 @@
-"""A whole cluster, listed once: every kind of `resources.py`, some at a time, page by page.
+"""Lists a whole cluster once, some kinds at a time, page by page.
 
-Called by commands that plan on the cluster as it is now. Each page goes undecoded to a callback, which decodes it and
-lets it go, so that no more than a few pages are in memory at once. Kinds that the user may not list are reported
-together, with the RBAC rules that would allow them.
+Pages go undecoded to a callback, so that only a few of them are in memory at once. Kinds that the user may not list are
+reported together, with the RBAC rules that would allow them.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ OnPage = Callable[[ApiResource, ListPage], None]
 
 
 class ForbiddenKindsError(ClusterError):
-    """Some kinds may not be listed: `kinds`, with the server's words for the first."""
+    """Kinds that may not be listed; the message has the server's reason for the first, and the missing rules."""
 
     def __init__(self, refused: Sequence[tuple[ApiResource, ApiError]]) -> None:
         super().__init__(refused)
@@ -40,7 +39,7 @@ class ForbiddenKindsError(ClusterError):
 
 
 class _Listing:
-    """The state that the workers of one listing share."""
+    """The shared state of the workers of one listing."""
 
     def __init__(self, client: ApiClient, on_page: OnPage) -> None:
         self._client = client
@@ -57,7 +56,7 @@ class _Listing:
             async with aclosing(self._client.list_pages(resource.path, answers=resource.absent_statuses)) as pages:
                 async for page in pages:
                     if self.refused:
-                        return  # it will end in an error: one page shows whether this kind is to be reported, too
+                        return  # the listing will fail; one page shows whether this kind is forbidden too
                     self._on_page(resource, page)
         except ApiError as error:
             if error.status in resource.absent_statuses:
@@ -71,9 +70,9 @@ class _Listing:
 async def list_cluster(
     client: ApiClient, on_page: OnPage, resources: Sequence[ApiResource] = RESOURCES
 ) -> frozenset[str]:
-    """Hands every page of every kind to `on_page`, and gives the optional kinds that this cluster does not have.
+    """Pass every page of every kind to `on_page`; return the optional kinds that this cluster lacks.
 
-    A page with `first` set opens the list of its kind, and may come twice: drop that kind's objects then.
+    A page with `first` set starts the list of its kind, and may come twice: drop the objects of that kind then.
     """
     listing = _Listing(client, on_page)
     todo = iter(resources)
@@ -82,16 +81,16 @@ async def list_cluster(
             for _ in range(AT_ONCE):
                 workers.create_task(listing.work(todo))
     except ExceptionGroup as group:
-        raise group.exceptions[0] from group  # the first to fail has ended the others
+        raise group.exceptions[0] from group  # the first failure has cancelled the others
     if listing.refused:
         raise ForbiddenKindsError(sorted(listing.refused, key=lambda refusal: resources.index(refusal[0])))
     return frozenset(listing.absent)
 
 
 async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -> list[PodMigration]:
-    """The migrations that are known, for what they came to; none where the cluster does not know the kind.
+    """Return all migrations, for their outcomes; none if the kind is not installed.
 
-    Who plans may lack the right to see them: that is noted, and a plan is made without.
+    A missing right to list them is noted, and the plan is made without them.
     """
     try:
         found, complaints = await MigrationClient(client).all()
@@ -102,8 +101,8 @@ async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -
             raise
     else:
         for complaint in complaints:
-            note(f"{complaint}; what came of it is not known")
+            note(f"{complaint}; its outcome is unknown")
         return found
     if await client.find(f"/apis/{API_VERSION}") is not None:
-        note("you may not list podmigrations.rescheduler.io, so workloads that rest after bad moves are not known")
+        note("you may not list podmigrations.rescheduler.io, so workloads that rest after bad moves are unknown")
     return []

@@ -1,7 +1,7 @@
 """Which proxy leads to a server, by the rules that kubectl (Go's `httpproxy`) follows.
 
-`kubeconfig.py` calls it while it builds a Connection, so that the client itself never looks at the environment.
-aiohttp's own `trust_env` is not used: it knows no CIDR in NO_PROXY, and `NO_PROXY=10.0.0.0/8` is what clusters have.
+`kubeconfig.py` decides this when it builds a Connection, so that the client never reads the environment. aiohttp's own
+`trust_env` is not used: it does not support CIDRs in NO_PROXY, and clusters use `NO_PROXY=10.0.0.0/8`.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ from rescheduler.kube.errors import KubeconfigError
 
 
 def check_proxy(url: str, where: str) -> str:
-    """The proxy's URL, or an error that names `where` it stands."""
+    """Return the proxy's URL; the error has `where` it was set."""
     try:
         proxy = URL(url)
         port = proxy.port
@@ -29,7 +29,7 @@ def check_proxy(url: str, where: str) -> str:
 
 
 def proxy_from_environment(server: URL, environ: Mapping[str, str]) -> str | None:
-    """The proxy that HTTPS_PROXY (HTTP_PROXY for an http server) and NO_PROXY name for this server, if any."""
+    """Return the proxy for a server by HTTPS_PROXY (HTTP_PROXY for an http server) and NO_PROXY, if any."""
     name = f"{server.scheme}_proxy"
     variable = next((key for key in (name.upper(), name) if environ.get(key)), None)
     no_proxy = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
@@ -42,7 +42,7 @@ def proxy_from_environment(server: URL, environ: Mapping[str, str]) -> str | Non
 def _is_direct(server: URL, no_proxy: str) -> bool:
     host = (server.host or "").lower().rstrip(".")
     address = _address(host)
-    # A variable set for the outside world never applies to the machine itself.
+    # A proxy for the outside world never applies to the machine itself.
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
     entries = (entry.strip().lower() for entry in no_proxy.split(","))
@@ -57,7 +57,7 @@ def _covers(entry: str, host: str, port: int | None) -> bool:
         try:
             return address is not None and address in ipaddress.ip_network(entry, strict=False)
         except ValueError:
-            return False  # Go ignores an entry that it cannot read, too
+            return False  # Go ignores an invalid entry too
     if _address(entry.strip("[]")) is None:
         name, colon, entry_port = entry.rpartition(":")
         if colon and entry_port.isdigit():

@@ -1,7 +1,7 @@
-"""The events of one watch, as they come: from the bytes of the stream to a type and an undecoded object.
+"""Keeps a copy of one kind: lists it, watches it, and passes every change to a sink.
 
-`reflector` asks for them and decides what they mean. Lines are put together here and not by `readline`, because one
-event may be larger than any line that a stream reader accepts.
+Watch lines are assembled here and not by `readline`, because one event may be larger than any line that a stream reader
+accepts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
-import logging
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from contextlib import aclosing
 from typing import Protocol, TypeVar
 
 import msgspec
+import structlog
 
 from rescheduler.decode.reader import without_gc
 from rescheduler.decode.split import split
@@ -25,11 +25,11 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import BROKEN_OFF, NOT_KUBERNETES, ApiError, Backoff, ClusterError
 
 SILENCE = 150.0
-"""Seconds. Bookmarks come about every minute, so a server that is silent for longer is not there any more."""
+"""Seconds. Bookmarks come about every minute, so a server that is silent for longer is gone."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """ADDED, MODIFIED, DELETED or BOOKMARK, and the object, undecoded."""
+    """ADDED, MODIFIED, DELETED or BOOKMARK, and the undecoded object."""
 
     type: str
     object: msgspec.Raw
@@ -47,13 +47,13 @@ _failure = msgspec.json.Decoder(_Failure)
 
 
 class LineBuffer:
-    """Puts chunks together and takes them apart at the ends of lines."""
+    """Splits a stream of chunks into lines."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes."""
+        """Return the lines that this chunk completes."""
         head, newline, tail = chunk.partition(b"\n")
         if not newline:
             self._parts.append(chunk)
@@ -67,9 +67,9 @@ class LineBuffer:
 async def watch(
     client: ApiClient, path: str, params: Mapping[str, str], opened: Callable[[], None]
 ) -> AsyncGenerator[WatchEvent, None]:
-    """The events of a watch until the server ends it; an ERROR event is raised as the ApiError that it tells of.
+    """Yield the events of a watch until the server ends it; raise ApiError for an ERROR event.
 
-    `opened` is called when the server has agreed to tell: the first event may be a minute away.
+    `opened` is called when the server has accepted the watch: the first event may come a minute later.
     """
     lines = LineBuffer()
     request = ApiRequest("GET", path, {**params, "watch": "true", "allowWatchBookmarks": "true"})
@@ -86,33 +86,33 @@ async def watch(
 
 
 def decode_message(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, path: str) -> T:
-    """A part of the protocol, not of the cluster: if it makes no sense, whoever answers is no API server."""
+    """Decode a message of the watch protocol; if it is invalid, the server is not an API server."""
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ApiError(None, NOT_KUBERNETES, f"a watch event does not decode: {error}", path) from error
 
 
-_log = logging.getLogger(__name__)
-_SHORTEST, _LONGEST = 300, 600  # seconds of one watch, as client-go's: servers can shed load, and we spread ours
-_TOO_SHORT = 1.0  # seconds; whoever hangs up sooner would have us come back in a tight circle
+_log = structlog.stdlib.get_logger(__name__)
+_SHORTEST, _LONGEST = 300, 600  # seconds of one watch, as in client-go: spreads load over servers
+_TOO_SHORT = 1.0  # seconds; a shorter watch without events counts as a failure, else this would be a busy loop
 _LIST_ENDS = "k8s.io/initial-events-end"
 
 
 class Sink(Protocol):
-    """Who keeps the objects. Each object comes as its JSON; the answers are their versions."""
+    """A store of objects. Each object is passed as JSON; the methods return its resourceVersion."""
 
     def begin(self) -> None:
-        """A whole new state follows: what is not put before `complete` is gone."""
+        """Start a new state: objects that are not put before `complete` are gone."""
 
     def put(self, raw: bytes | memoryview | msgspec.Raw) -> str:
-        """An object is there, or has changed."""
+        """Add or update an object."""
 
     def drop(self, raw: bytes | memoryview | msgspec.Raw) -> str:
-        """An object is gone."""
+        """Remove an object."""
 
     def complete(self) -> None:
-        """The state that `begin` opened is whole."""
+        """Finish the state that `begin` started."""
 
 
 class _Meta(msgspec.Struct):
@@ -128,7 +128,7 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 
 
 class Reflector:
-    """One kind's copy."""
+    """Keeps the copy of one kind."""
 
     def __init__(self, client: ApiClient, resource: ApiResource, sink: Sink, backoff: Backoff | None = None) -> None:
         self._client = client
@@ -139,27 +139,27 @@ class Reflector:
         self._streams = True
         self._failures = 0
         self.synced = asyncio.Event()
-        """Set once the first state is whole."""
+        """Set when the first state is complete."""
         self.failure = ""
-        """Why the copy is not up to date at the moment; empty when it is."""
+        """Why the copy is out of date now; empty if it is up to date."""
         self._heard: float | None = None
 
     @property
     def lag(self) -> float | None:
-        """For how many seconds the server has told nothing; None before it ever did.
+        """Seconds since the last message from the server; None before the first one.
 
-        A server with nothing to tell says so about once a minute (bookmarks). While a watch is down or a list is read
-        anew it grows, because nothing of that is in the copy yet.
+        An idle server sends a bookmark about once a minute. The lag grows while a watch is down or a list is read,
+        because the copy has nothing of it yet.
         """
         return None if self._heard is None else time.monotonic() - self._heard
 
     async def run(self) -> None:
-        """Follow the kind until cancelled."""
+        """Keep the copy up to date until cancelled."""
         while True:
             try:
                 await self._follow()
             except ClusterError as error:
-                await self._after(error)
+                await self._handle(error)
 
     async def _follow(self) -> None:
         if self._version:
@@ -170,20 +170,20 @@ class Reflector:
         else:
             await self._list()
 
-    async def _after(self, error: ClusterError) -> None:
+    async def _handle(self, error: ClusterError) -> None:
         status = error.status if isinstance(error, ApiError) else None
         if status in (400, 422) and not self._version and self._streams:
-            self._streams = False  # a server from before streaming lists, or with them switched off
+            self._streams = False  # the server has no streaming lists, or they are disabled
             return
         if status == 410:
-            _log.info("%s: the watch fell behind; listed anew", self._resource.plural)
+            _log.info("watch expired, listing again", resource=self._resource.plural)
             self._version = ""
             if not self._failures:
                 self._failures += 1
                 return
         self._failures += 1
         self.failure = str(error)
-        _log.warning("%s: %s; tried again", self._resource.plural, error)
+        _log.warning("watch failed, retrying", resource=self._resource.plural, error=str(error))
         asked = error.retry_after if isinstance(error, ApiError) else None
         await self._backoff.pause(min(self._failures, 20), asked)
 
@@ -200,7 +200,7 @@ class Reflector:
         self._complete(version)
 
     async def _watch(self, params: dict[str, str]) -> None:
-        seconds = random.randint(_SHORTEST, _LONGEST)  # noqa: S311  it spreads load, nothing more
+        seconds = random.randint(_SHORTEST, _LONGEST)  # noqa: S311  only spreads load
         params = {**params, "timeoutSeconds": str(seconds)}
         clock = asyncio.get_running_loop().time
         started, heard = clock(), False
@@ -224,12 +224,12 @@ class Reflector:
                     self._complete(version)
             case other:
                 raise ApiError(None, "UnknownEvent", f"a watch event of type {other!r}", self._resource.path)
-        if self._version:  # while a list is streamed, versions come in no order
+        if self._version:  # while a list is streamed, versions are in no order
             self._version = version or self._version
             self._healthy()
 
     def _opened(self) -> None:
-        """The copy is as new as it can be, or soon will be; whether the server keeps its word only events show."""
+        """Note that the server has accepted the watch. Only events show whether it works, so failures are not reset."""
         if self._version:
             self.failure = ""
             self._heard = time.monotonic()
@@ -249,7 +249,7 @@ class Reflector:
 
 
 async def wait_for_first_sync(reflectors: Iterable[Reflector], patience: float = 300.0) -> None:
-    """Wait until every reflector has its first state. After `patience` seconds rubbish is collected as ever."""
+    """Wait until every reflector is synced, without garbage collection for up to `patience` seconds."""
     waiting = asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
     try:
         with without_gc():

@@ -1,7 +1,7 @@
-"""Who somebody is, and whether he may do something: the API server's TokenReview and SubjectAccessReview.
+"""Authentication and authorization by the API server: TokenReview, SubjectAccessReview, SelfSubjectReview.
 
-`web.identity` asks for people who sign in on the page. The token is sent to the API server and kept nowhere; what an
-API server says in its refusal of a token is not passed on, because it may tell what is known about it.
+`web.auth` uses this for people who sign in on the page. The token is sent to the API server and stored nowhere. What
+the server says when it refuses a token is not passed on, because it may reveal what is known about the token.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Review = TypeVar("Review")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user as the API server knows him; a service account is one, too."""
+    """A user, as the API server identifies them; may be a service account."""
 
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """What else authorizers may go by."""
+    """Further attributes for authorizers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAttributes:
-    """Something that somebody would like to do; without a namespace it is meant for all of them."""
+    """An action on a resource; without a namespace, in all of them."""
 
     verb: str
     resource: str
@@ -72,25 +72,25 @@ class _AccessReview(msgspec.Struct):
 
 
 class ReviewClient:
-    """Asks one API server."""
+    """Sends reviews to one API server."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     async def authenticate(self, token: str) -> User | None:
-        """Whose token it is; None if the API server does not accept it."""
+        """Return the user of a token; None if the API server does not accept it."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         answer = await self._client.request("POST", _TOKENS, body=msgspec.json.encode(body))
         found = _read(answer, _TokenReview, _TOKENS).status
         user = found.user
-        # Who is not named cannot be asked about, and what he does could not be told of anybody.
+        # An unnamed user can be neither authorized nor audited.
         if not found.authenticated or user is None or not user.username:
             return None
         extra = tuple((key, tuple(values)) for key, values in sorted((user.extra or {}).items()))
         return User(user.username, user.uid or "", tuple(user.groups or ()), extra)
 
     async def is_allowed(self, person: User, question: ResourceAttributes) -> bool:
-        """Whether the person may do that."""
+        """Whether the user may do that."""
         attributes = {
             "verb": question.verb,
             "group": question.group,
@@ -135,7 +135,7 @@ class _OwnReview(msgspec.Struct):
 
 
 async def fetch_own_name(client: ApiClient) -> str:
-    """The user name that our credentials have there; empty where nobody can say."""
+    """Return the user name of the client's own credentials; empty if the server cannot tell."""
     body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     try:
         answer = await client.send(ApiRequest("POST", _REVIEWS, {}, body, answers=_CANNOT_SAY))
@@ -145,4 +145,4 @@ async def fetch_own_name(client: ApiClient) -> str:
             raise
         return ""
     except msgspec.MsgspecError:
-        return ""  # something else answers there
+        return ""  # not an API server

@@ -1,18 +1,16 @@
-"""Tells the API server to ask our webhook: one MutatingWebhookConfiguration, kept as it should be, emptied, taken away.
+"""The MutatingWebhookConfiguration of the controller: kept up to date, emptied and removed; and a probe of the webhook.
 
-The leader keeps it (`admission.registering`). The chart installs it without webhooks, so that the controller needs no
-right to create any; who has that right makes it where it is not there. It is looked at first and applied only if it
-differs, so that a quiet cluster sees no writes. What others add to it stays: annotations, webhooks of other names, and
-requirements in our selectors, which some providers of clusters add to every webhook (AKS: not the namespaces of its
-own), and add again whenever they are taken out. A failing webhook never keeps a pod from being made: the API server
-ignores it.
+The leader maintains it (`admission.registration`). The chart installs it without webhooks, so that the controller needs
+no right to create it; with that right, the controller creates it. It is read first and written only if it differs, so
+that a quiet cluster sees no writes. Additions by others stay: annotations, other webhooks, and requirements in our
+selectors, which some cloud providers add to every webhook (AKS excludes its own namespaces) and add again when they are
+removed. A failing webhook never blocks the creation of a pod: its failure policy is Ignore.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import logging
 import secrets
 import ssl
 from dataclasses import dataclass, field, replace
@@ -21,6 +19,7 @@ from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
+import structlog
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.connection import verify_like_go
@@ -34,15 +33,15 @@ PODS_WEBHOOK = "pods.rescheduler.io"
 PROBE_WEBHOOK = "probe.rescheduler.io"
 _OURS = frozenset({PODS_WEBHOOK, PROBE_WEBHOOK})
 _ALL = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # a label that the API server puts on every namespace
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # a label that the API server sets on every namespace
 _SELECTORS = ("namespaceSelector", "objectSelector")
-_OUR_LABELS = frozenset({_NAMESPACE_NAME, PROBE})  # what selectors require of these is ours to say; all else is not
-_log = logging.getLogger(__name__)
+_OUR_LABELS = frozenset({_NAMESPACE_NAME, PROBE})  # requirements on other labels belong to others
+_log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """A pair that somebody else keeps; without `authority`, others also put the caBundle into the configuration."""
+    """A certificate and key that are managed elsewhere; without `authority`, the caBundle is, too."""
 
     certificate: Path
     key: Path
@@ -51,41 +50,41 @@ class CertificateFiles:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """Where the webhook is, for us who serve it and for the API server that asks it."""
+    """Where the webhook is served, and where the API server calls it."""
 
     name: str = "kube-rescheduler"
     """Of the MutatingWebhookConfiguration."""
     namespace: str = "kube-rescheduler"
-    """Ours: of the Service, the Secret and the probe."""
+    """The controller's namespace: of the Service, the Secret and the probe."""
     service: str = "kube-rescheduler-webhook"
     port: int = 443
     """Of the Service."""
     url: str = ""
-    """How the API server reaches us without a Service, such as https://10.0.0.7:8443; without a path."""
-    bind: tuple[str, int] = ("0.0.0.0", 8443)  # noqa: S104 - it is there to be called from other machines
+    """The address for the API server without a Service, such as https://10.0.0.7:8443; without a path."""
+    bind: tuple[str, int] = ("0.0.0.0", 8443)  # noqa: S104 - other machines call it
     files: CertificateFiles | None = None
-    """None: an authority of our own, in the Secret."""
+    """None: the controller makes its own authority, in the Secret."""
     excluded_namespaces: tuple[str, ...] = field(default=())
     timeout: int = 5
-    """Seconds that the API server waits for our answer, 1 to 30."""
+    """Seconds that the API server waits for an answer, 1 to 30."""
 
     @property
     def unasked(self) -> frozenset[str]:
-        """Namespaces whose pods we are not asked about.
+        """Namespaces whose pods are excluded from the webhook.
 
-        Among them is our own, where our pods are: whether we can be started must not depend on us. Whoever is reached
-        by a URL does not run in the cluster, and has no pods there.
+        The controller's own namespace is one: its pods must be able to start without it. With a URL, the controller
+        does not run in the cluster and has no pods there.
         """
         return frozenset({*self.excluded_namespaces, *(() if self.url else (self.namespace,))})
 
     @property
     def secret(self) -> str:
-        """The name of the Secret with our certificates."""
+        """The name of the Secret with the certificates."""
         return f"{self.name}-webhook"
 
 
 class WebhookConfiguration:
-    """The configuration on one API server; as text, it is its name."""
+    """The configuration on one API server."""
 
     def __init__(self, client: ApiClient, settings: WebhookSettings) -> None:
         self._client = client
@@ -96,11 +95,11 @@ class WebhookConfiguration:
         return f"MutatingWebhookConfiguration {self._settings.name}"
 
     def exclude(self, namespaces: tuple[str, ...]) -> None:
-        """Want not to be asked about pods of these namespaces, besides our own."""
+        """Exclude pods of these namespaces, besides the controller's own."""
         self._settings = replace(self._settings, excluded_namespaces=namespaces)
 
     async def read(self) -> Json | None:
-        """What is there; a ClusterError if it is not ours."""
+        """Return the configuration, or None; ClusterError if it belongs to somebody else."""
         answer = await self._client.find(self._path)
         if answer is None:
             return None
@@ -115,18 +114,18 @@ class WebhookConfiguration:
         return found
 
     async def keep(self, found: Json | None, bundle: bytes | None) -> bool:
-        """Make it what it should be, from what was read; whether anything had to be done.
+        """Update the configuration that was read, or create it; return whether anything was written.
 
-        Without a bundle, `caBundle` is left to whoever puts it there.
+        Without a bundle, `caBundle` is left as it is.
         """
         wanted = self.wanted(bundle)
         if found is not None:
-            if not _is_made_by_us(found):  # but by helm, say, which wants its own name there
+            if not _is_made_by_us(found):  # made by helm, for example, which sets its own name there
                 del wanted["metadata"]["labels"]
             wanted["webhooks"] = [_with_theirs(each, _named(found, each["name"])) for each in wanted["webhooks"]]
             if _contains(found, wanted):
                 return False
-        # By force: our two webhooks are ours, whoever has edited them.
+        # Forced: edits by others to the two webhooks are overwritten.
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
         body, kind = msgspec.json.encode(wanted), "application/apply-patch+yaml"
         try:
@@ -134,18 +133,18 @@ class WebhookConfiguration:
         except ApiError as error:
             if found is not None or error.status != 403:
                 raise
-            cure = "install it, by `helm upgrade` or deploy/rbac.yaml, or allow us to create it"
-            raise ClusterError(f"{self} is not there, and we may not make it; {cure} ({error.message})") from error
-        if found is None:
-            _log.info("%s was made", self)
-        else:
-            _log.info("%s was %s", self, "not as it should be, and is put right" if asks_us(found) else "empty: filled")
+            cure = "install it, by `helm upgrade` or deploy/rbac.yaml, or allow the controller to create it"
+            raise ClusterError(
+                f"{self} does not exist, and the controller may not create it; {cure} ({error.message})"
+            ) from error
+        event = "webhook configuration repaired" if asks_us(found) else "webhook configuration filled"
+        _log.info(event if found is not None else "webhook configuration created", name=self._settings.name)
         return True
 
     async def empty(self, found: Json) -> bool:
-        """Take our webhooks out of what was read, so that nobody asks us; whether there were any.
+        """Remove our webhooks from the configuration that was read; return whether there were any.
 
-        It stays itself: who may not make one could not have it again.
+        The configuration itself stays, because the controller may lack the right to create it again.
         """
         if not asks_us(found):
             return False
@@ -162,26 +161,20 @@ class WebhookConfiguration:
         return True
 
     async def remove(self) -> bool:
-        """Delete it, if it is there and ours; whether it was."""
+        """Delete the configuration, if it exists and is ours; return whether it was deleted."""
         found = await self.read()
         if found is None:
             return False
         options = {"preconditions": {"uid": found["metadata"]["uid"]}}
-        gone = frozenset({404, 409})
-        try:
-            await self._client.send(ApiRequest("DELETE", self._path, {}, msgspec.json.encode(options), answers=gone))
-        except ApiError as error:
-            if error.status not in gone:
-                raise
-            return False
-        return True
+        request = ApiRequest("DELETE", self._path, {}, msgspec.json.encode(options))
+        return await self._client.write(request) is not None
 
     def is_here(self, found: Json) -> bool:
-        """Whether it was registered from our namespace, and not by a controller of ours elsewhere in the cluster."""
+        """Whether it was registered from this namespace, and not by another controller in the cluster."""
         return bool(_notes(found).get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace)
 
     def wanted(self, bundle: bytes | None) -> Json:
-        """As it should be; every field that has a default is said, so that it can be compared."""
+        """Return the desired configuration. It has all fields with defaults, so that it can be compared."""
         settings = self._settings
         unasked = {"key": _NAMESPACE_NAME, "operator": "NotIn", "values": sorted(settings.unasked)}
         rule = {
@@ -226,15 +219,15 @@ class WebhookConfiguration:
 
 
 def asks_us(found: Json | None) -> bool:
-    """Whether a webhook of ours is in it."""
+    """Whether the configuration has a webhook of ours."""
     return any(_named(found or {}, name) for name in _OURS)
 
 
 def bundle_in(found: Json | None) -> bytes:
-    """Whom the API server trusts when it asks us, as PEM; empty if nobody, or if that makes no sense."""
-    told = (_named(found or {}, PODS_WEBHOOK).get("clientConfig") or {}).get("caBundle") or ""
+    """Return the CA with which the API server verifies the webhook, as PEM; empty if missing or invalid."""
+    bundle = (_named(found or {}, PODS_WEBHOOK).get("clientConfig") or {}).get("caBundle") or ""
     try:
-        return base64.b64decode(told, validate=True)
+        return base64.b64decode(bundle, validate=True)
     except (binascii.Error, ValueError):
         return b""
 
@@ -252,18 +245,18 @@ def _with_probe(*, exists: bool) -> Json:
 
 
 def _named(found: Json, name: str) -> Json:
-    """The webhook of this name, empty if there is none."""
+    """Return the webhook of this name, or an empty object."""
     hooks: dict[str, Json] = {each.get("name", ""): each for each in found.get("webhooks") or ()}
     return hooks.get(name) or {}
 
 
 def _with_theirs(wanted: Json, found: Json) -> Json:
-    """One webhook as we want it, with what others require in its selectors. A selector is written as a whole."""
+    """Return the desired webhook with the requirements of others in its selectors, which are written as a whole."""
     return wanted | {key: _merged(wanted[key], found.get(key) or {}) for key in _SELECTORS}
 
 
 def _merged(ours: Json, found: Json) -> Json:
-    """What is found, if all of ours is in it and nothing that was ours once; else both, ours first."""
+    """Return the selector that was found if it is up to date; else a merged one, with our requirements first."""
     there = found.get("matchExpressions") or []
     expressions = [*ours.get("matchExpressions", []), *(each for each in there if each.get("key") not in _OUR_LABELS)]
     labels = {key: value for key, value in (found.get("matchLabels") or {}).items() if key not in _OUR_LABELS}
@@ -277,7 +270,7 @@ def _in_order(expressions: list[Json]) -> list[bytes]:
 
 
 def _contains(found: object, wanted: object) -> bool:
-    """Whether all that is wanted is there. Maps may hold more, but for selectors; so may lists of things with names."""
+    """Whether `found` has everything wanted. Maps, except selectors, and lists of named objects may have more."""
     if isinstance(wanted, dict):
         if not isinstance(found, dict) or any(found.get(key) != wanted[key] for key in wanted.keys() & {*_SELECTORS}):
             return False
@@ -291,12 +284,12 @@ def _contains(found: object, wanted: object) -> bool:
 
 
 _REFUSALS = frozenset({400, 403, 404, 409, 422, 500})
-_SECONDS = 5.0  # for our own call
+_SECONDS = 5.0  # for the direct call
 _DRY = {"dryRun": "All", "fieldManager": FIELD_MANAGER}
 
 
 class WebhookProbe:
-    """Asks one API server; where there are several, another one may answer otherwise for a moment."""
+    """Tests on one API server whether it calls the webhook. Another server may lag behind for a moment."""
 
     def __init__(self, client: ApiClient, settings: WebhookSettings) -> None:
         self._client = client
@@ -304,14 +297,14 @@ class WebhookProbe:
         self._configuration = WebhookConfiguration(client, settings)
 
     async def ask(self) -> str:
-        """Nothing, if it asks our webhook and takes its answer; else why not, for people."""
+        """Return nothing if the API server calls the webhook and uses its answer; else the reason, for people."""
         nonce = secrets.token_hex(8)
         path = path_of("Pod", self._settings.namespace)
         body = msgspec.json.encode(probe_pod(self._settings.namespace, nonce))
         try:
             answer = await self._client.send(ApiRequest("POST", path, _DRY, body, answers=_REFUSALS))
         except ClusterError as error:
-            return f"whether the API server asks our webhook cannot be told: {_words(error, self._settings.namespace)}"
+            return f"cannot tell whether the API server calls the webhook: {_explain(error, self._settings.namespace)}"
         made: Json = msgspec.json.decode(answer, type=Json)
         if (made.get("metadata", {}).get("annotations") or {}).get(ANSWER) == nonce:
             return ""
@@ -323,22 +316,24 @@ class WebhookProbe:
         except ClusterError as error:
             return str(error)
         if found is None:
-            return f"{self._configuration} is not there"
+            return f"{self._configuration} does not exist"
         hook = next((each for each in found.get("webhooks") or () if each.get("name") == PROBE_WEBHOOK), None)
         if hook is None:
             return f"{self._configuration} has no webhook {PROBE_WEBHOOK}"
-        trouble, where = await _called(hook["clientConfig"])
+        trouble, where = await _call(hook["clientConfig"])
         if trouble:
             return f"{where}: {trouble}"
-        unheard = "the API server has not heard of it yet, or cannot reach it (a firewall or a network policy?)"
-        return f"we can call {where} ourselves, but {unheard}"
+        reason = (
+            "the API server has not seen the configuration yet, or cannot reach it (a firewall or a network policy?)"
+        )
+        return f"this replica can call {where}, but {reason}"
 
 
 def probe_pod(namespace: str, nonce: str) -> Json:
-    """A pod that every namespace should let in: least rights, least resources."""
+    """Return a pod that every namespace should admit: least rights, least resources."""
     container = {
         "name": "probe",
-        "image": "registry.k8s.io/pause:3.10",  # nobody will ever pull it
+        "image": "registry.k8s.io/pause:3.10",  # never pulled
         "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "1m", "memory": "1Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -353,7 +348,7 @@ def probe_pod(namespace: str, nonce: str) -> Json:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": "rescheduler-probe",  # always the same, so that a refusal reads the same and is told once
+            "name": "rescheduler-probe",  # constant, so that a refusal is reported once
             "namespace": namespace,
             "labels": {PROBE: nonce, MANAGED_BY: MANAGER},
         },
@@ -366,23 +361,23 @@ def probe_pod(namespace: str, nonce: str) -> Json:
     }
 
 
-def _words(error: ClusterError, namespace: str) -> str:
-    """The server's words, with a cure that fits this pod."""
+def _explain(error: ClusterError, namespace: str) -> str:
+    """Return the server's message, with a cure that fits the probe."""
     if not isinstance(error, ApiError):
         return str(error)
     if error.status == 404:
-        return f"namespace {namespace} is not there; configure the one that we run in ({error.message})"
+        return f"namespace {namespace} does not exist; configure the namespace of the controller ({error.message})"
     if error.status == 403 and "exceeded quota" in error.message:
         return f"the quota of namespace {namespace} has no room for one more pod ({error.message})"
     if error.status == 403 and "cannot create resource" in error.message:
         return f"allow `create pods` in namespace {namespace} ({error.message})"
     if error.status in (403, 422):
-        return f"namespace {namespace} does not let the probe's pod in ({error.message})"
+        return f"namespace {namespace} does not admit the probe's pod ({error.message})"
     return str(error)
 
 
-async def _called(client: Json) -> tuple[str, str]:
-    """What is wrong with the webhook when it is called as a configuration says, and where that is."""
+async def _call(client: Json) -> tuple[str, str]:
+    """Call the webhook as the configuration says; return what is wrong, and the address."""
     if "url" in client:
         address = urlsplit(client["url"])
         where = f"{address.scheme}://{address.netloc}"
@@ -399,10 +394,10 @@ async def _called(client: Json) -> tuple[str, str]:
             aiohttp.ClientSession(timeout=limits, cookie_jar=aiohttp.DummyCookieJar()) as session,
             session.get(f"{where}/healthz", ssl=trusted, allow_redirects=False) as response,
         ):
-            trouble = "" if response.status == 200 else f"it answers {response.status}: is it really ours?"
+            trouble = "" if response.status == 200 else f"it answers {response.status}: is it really the webhook?"
     except aiohttp.ClientConnectorCertificateError as error:
         return f"its certificate is not trusted by the configuration's caBundle ({error.certificate_error})", where
-    except aiohttp.ClientConnectorError as error:  # whose own words hold the address of a Python object
+    except aiohttp.ClientConnectorError as error:  # its text has the address of a Python object
         return f"no connection: {error.os_error.strerror or error.os_error}", where
     except (aiohttp.ClientError, OSError) as error:
         return str(error) or f"no answer in {_SECONDS:g} s", where
@@ -410,6 +405,6 @@ async def _called(client: Json) -> tuple[str, str]:
 
 
 def _trusting(bundle: str) -> ssl.SSLContext:
-    """As the API server trusts: the machine's authorities where the configuration names none."""
+    """Return a context that verifies as the API server does: without a caBundle, by the system's CAs."""
     trusted = base64.b64decode(bundle, validate=True).decode("ascii", "ignore") if bundle else None
     return verify_like_go(ssl.create_default_context(cadata=trusted))
