@@ -9,13 +9,13 @@ import yaml
 from docs.generating.markdown import table
 
 _RIGHTS = """\
-Made of [`deploy/rbac.yaml`](../deploy/rbac.yaml): every rule with the reason that stands beside it there.
-`tests/e2e/test_rbac.py` runs the controller with exactly these rights and compares them with the API server's audit
-log. What somebody could do with them if the controller were taken over is in [security.md](security.md).
+Every rule of [`deploy/rbac.yaml`](../deploy/rbac.yaml) with its reason. `tests/e2e/test_rbac.py` runs the controller with
+exactly these rights and compares them with the API server's audit log. [Security](security.md) says what an attacker could
+do with each.
 """
-ABOVE = "what is said above"
+ABOVE = "see above"
 """The reason of rules without a comment: that of their role."""
-NO_COMMENT = "What it needs whatever is switched on."
+NO_COMMENT = "Always needed."
 """Stands above the rules of a role without a comment."""
 _RBAC = (Path(__file__).parents[2] / "deploy" / "rbac.yaml").read_text(encoding="utf-8")
 
