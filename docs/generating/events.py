@@ -9,8 +9,8 @@ from docs.generating.markdown import table
 
 _EVENTS = """\
 The controller reports what happens as Kubernetes Events (`events.k8s.io/v1`, `reportingController:
-rescheduler.io/rescheduler`) on the affected objects, each once. An Event that cannot be written is logged and dropped: no
-move waits for it. By default Kubernetes deletes Events after an hour.
+rescheduler.io/rescheduler`) on the affected objects, each once. An Event that cannot be written is logged and
+dropped: no move waits for it. By default Kubernetes deletes Events after an hour.
 
 ```bash
 kubectl events --for deployment/web -n shop
@@ -34,7 +34,7 @@ EVENTS = {
         "MigrationCompleted": (
             "Normal",
             f"{_ENDED}, the replacement",
-            "the replacement is Ready and the original is gone; the note says if it landed on another node than planned",
+            "the replacement is Ready and the original is gone; the note says if it landed on another node",
         ),
         "MigrationFailed": ("Warning", _ENDED, "a move was given up and rolled back"),
         "MigrationNotPaid": (
@@ -77,7 +77,7 @@ EVENTS = {
             "workload",
             "a record cannot be read: `rescheduler.io/failures` starts again, one of kse-rescheduler is ignored",
         ),
-        "RetriesInvalid": ("Warning", _HELPED, "the value of `scheduling-retries` is not a whole number from 0 to 1000"),
+        "RetriesInvalid": ("Warning", _HELPED, "`scheduling-retries` is not a whole number from 0 to 1000"),
         "RetriesMisspelt": (
             "Warning",
             "workload",

@@ -9,9 +9,9 @@ import yaml
 from docs.generating.markdown import table
 
 _RIGHTS = """\
-Every rule of [`deploy/rbac.yaml`](../deploy/rbac.yaml) with its reason. `tests/e2e/test_rbac.py` runs the controller with
-exactly these rights and compares them with the API server's audit log. [Security](security.md) says what an attacker could
-do with each.
+Every rule of [`deploy/rbac.yaml`](../deploy/rbac.yaml) with its reason. `tests/e2e/test_rbac.py` runs the controller
+with exactly these rights and compares them with the API server's audit log. [Security](security.md) says what an
+attacker could do with each.
 """
 ABOVE = "see above"
 """The reason of rules without a comment: that of their role."""
