@@ -18,7 +18,7 @@ from docs.generating.events import EVENTS
 from docs.generating.rights import ABOVE, NO_COMMENT
 
 from rescheduler.config.loader import load_defaults
-from rescheduler.recovery import events as telling
+from rescheduler.recovery.model import RecoveryReason
 from rescheduler.strategies import settings_by_name
 from rescheduler.web.metrics import Metrics
 from tests.docs.fragments import granted
@@ -32,7 +32,7 @@ TELLERS = (
     "app/actions.py",
     "migration/events.py",
 )
-"""Modules that make events with reasons of their own; those of recovery are in `recovery.telling`."""
+"""Modules that make events with reasons of their own; those of recovery are in `RecoveryReason`."""
 _REASON = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
 _ACTIONS = {"RollBack"}
 _KINDS = re.compile(r".*(Set|Job|Map|Migration)$")
@@ -56,21 +56,19 @@ class TestEvents:
             if re.search(r"(?<!class )\bObjectEvent\(", file.read_text(encoding="utf-8"))
             and file.parts[-2] != "embedded"
         }
-        assert makers == {*TELLERS, "recovery/events.py"}, (
+        assert makers == {*TELLERS, "recovery/model.py"}, (
             "a new teller: add it here, and its reasons to docs/generating/events.py"
         )
 
     def test_every_reason_is_in_the_table_and_no_other(self, events: dict[str, Any]) -> None:
-        told = {value for name, value in vars(telling).items() if name.isupper() and isinstance(value, str)}
+        told = {str(each) for each in RecoveryReason}
         for module in TELLERS:
             told |= set(_reasons(SOURCE / module))
         assert set(events) == told
 
     def test_warnings_are_told_from_news(self, events: dict[str, tuple[str, str, str]]) -> None:
-        good = set(telling._GOOD)
-        recovery = {value for name, value in vars(telling).items() if name.isupper() and isinstance(value, str)}
-        for reason in recovery:
-            assert events[reason][0] == ("Normal" if reason in good else "Warning"), reason
+        for reason in RecoveryReason:
+            assert events[reason][0] == ("Warning" if reason.is_warning else "Normal"), reason
         tree = ast.parse((SOURCE / "migration" / "events.py").read_text(encoding="utf-8"))
         for each in ast.walk(tree):
             if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) and len(each.value.elts) == 4:

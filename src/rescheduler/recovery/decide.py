@@ -15,8 +15,6 @@ from rescheduler.model import labels
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import format_instant, parse_instant
-from rescheduler.recovery import events
-from rescheduler.recovery import model as outcomes
 from rescheduler.recovery.avoidance import allow_nodes, avoid_nodes, avoided_nodes
 from rescheduler.recovery.decision import (
     SOON,
@@ -29,7 +27,7 @@ from rescheduler.recovery.decision import (
 )
 from rescheduler.recovery.failed_pods import FailedPod, failure_kind, feasible_nodes, find_failed_pods, may_be_own_fault
 from rescheduler.recovery.jobs import is_replaced_by_job, why_keep
-from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.model import RecoveryDecision, RecoveryOutcome, RecoveryReason, WorkloadState
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, reset_entry, revision_of
 from rescheduler.recovery.settings import RetriesError, find_retries
 
@@ -138,11 +136,11 @@ def decide(state: WorkloadState) -> RecoveryDecision:
         elif each.has_no_place:
             _let_it_go_anywhere(builder, each)
         elif each.failure.at_fault:
-            _stop(builder, each, events.AT_FAULT)
+            _stop(builder, each, RecoveryReason.AT_FAULT)
         elif failure_kind(each.failure.reason) in faults:
             _blame(builder, each)
         elif builder.entry(each.entry).count >= each.retries:
-            _stop(builder, each, events.EXHAUSTED)
+            _stop(builder, each, RecoveryReason.EXHAUSTED)
         else:
             _reschedule(builder, each)
     _clear(builder)
@@ -183,7 +181,7 @@ def _faults(builder: DecisionBuilder, failed_pods: list[FailedPod]) -> set[str]:
     return {kind for kind, found in nodes.items() if len(found) >= state.settings.fault_nodes}
 
 
-def _stop(builder: DecisionBuilder, failed: FailedPod, why: str) -> None:
+def _stop(builder: DecisionBuilder, failed: FailedPod, why: RecoveryReason) -> None:
     """Nothing more is done; people are told so once."""
     entry = builder.entry(failed.entry)
     end = failed.failure.reason if failed.failure.at_fault else why  # the first is not refuted by a pod that runs
@@ -192,16 +190,16 @@ def _stop(builder: DecisionBuilder, failed: FailedPod, why: str) -> None:
     revision = revision_of(failed.pod, builder.state)
     builder.entries[failed.entry] = replace(entry.with_ends(entry.ends | {end}), revision=revision)
     title, said = _title(failed), failed.failure.message
-    if why == events.EXHAUSTED:
+    if why == RecoveryReason.EXHAUSTED:
         note = f"{title} {said}; it stays where it is: rescheduled {entry.count} of {failed.retries} times"
-        builder.outcomes.append(outcomes.EXHAUSTED)
+        builder.outcomes.append(RecoveryOutcome.EXHAUSTED)
     else:
         where = ", ".join(sorted({*entry.nodes, failed.node}))
         note = (
             f"{title} {said}; that is the workload's own fault and no node's (failed on {where}): correct the workload"
         )
-        if outcomes.AT_FAULT not in builder.outcomes:
-            builder.outcomes.append(outcomes.AT_FAULT)
+        if RecoveryOutcome.AT_FAULT not in builder.outcomes:
+            builder.outcomes.append(RecoveryOutcome.AT_FAULT)
     workload = builder.state.workload["metadata"]["uid"]
     builder.record_event(failed.pod, why, note, f"{workload}/{failed.entry}/{revision}/{failed.uid}/{failed.retries}")
 
@@ -222,7 +220,9 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
     what = f"{_title(failed)} on node {failed.node} {failed.failure.message}"
     if not in_place and not places and not failed.is_gone:
         # It would only be gone. When a node turns up that could take it, it has its turn.
-        builder.record_event(failed.pod, events.NO_NODE_LEFT, f"{what}; no node could take it", f"{failed.uid}/none")
+        builder.record_event(
+            failed.pod, RecoveryReason.NO_NODE_LEFT, f"{what}; no node could take it", f"{failed.uid}/none"
+        )
         builder.deferred.add(failed.uid)
         builder.requeue(SOON)
         return
@@ -231,9 +231,9 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
             _blame(builder, failed)
             return
         _say_no_node(builder, failed, f"{what}; it has failed on every node that could take it: all are tried again")
-        entry, nodes = entry.with_ends(entry.ends | {events.NO_NODE_LEFT}), {}
+        entry, nodes = entry.with_ends(entry.ends | {RecoveryReason.NO_NODE_LEFT}), {}
     builder.entries[failed.entry] = replace(
-        entry.with_ends(entry.ends - {events.EXHAUSTED}),
+        entry.with_ends(entry.ends - {RecoveryReason.EXHAUSTED}),
         count=entry.count + 1,
         nodes=nodes,
         pending=(*entry.pending, failed.uid),
@@ -241,9 +241,9 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
     )
     done = "it is restarted there" if in_place else "it is made again elsewhere" if nodes else "it is made again"
     note = f"{what}; {done} ({entry.count + 1} of {failed.retries})"
-    reason, outcome = (events.RESTARTED, outcomes.RESTARTED) if in_place else (events.RESCHEDULED, outcomes.RESCHEDULED)
+    reason = RecoveryReason.RESTARTED if in_place else RecoveryReason.RESCHEDULED
     builder.record_event(failed.pod, reason, note, failed.uid)
-    builder.outcomes.append(outcome)
+    builder.outcomes.append(RecoveryOutcome.RESTARTED if in_place else RecoveryOutcome.RESCHEDULED)
     builder.remaining -= 1
     _remove(builder, failed)
 
@@ -261,7 +261,7 @@ def _blame(builder: DecisionBuilder, failed: FailedPod) -> None:
     """Say that it is the workload's own fault, unless a pod is about to show that it is not."""
     left = seconds_until_proof(builder.state)
     if left is None:
-        _stop(builder, failed, events.AT_FAULT)
+        _stop(builder, failed, RecoveryReason.AT_FAULT)
     else:
         builder.deferred.add(failed.uid)
         builder.requeue(left)
@@ -270,7 +270,7 @@ def _blame(builder: DecisionBuilder, failed: FailedPod) -> None:
 def _was_everywhere_before(builder: DecisionBuilder, failed: FailedPod, places: frozenset[str]) -> bool:
     """Whether it fails on each of several nodes for the second time: there may be fewer than `fault_nodes`."""
     ends, reason = builder.entry(failed.entry).ends, failed.failure.reason
-    again = len(places) > 1 and events.NO_NODE_LEFT in ends
+    again = len(places) > 1 and RecoveryReason.NO_NODE_LEFT in ends
     kinds = {failure_kind(each.reason) for each in builder.entry(failed.entry).nodes.values()} | {failure_kind(reason)}
     return again and may_be_own_fault(reason) and len(kinds) == 1 and not runs_somewhere(builder.state)
 
@@ -287,8 +287,8 @@ def _let_it_go_anywhere(builder: DecisionBuilder, failed: FailedPod) -> None:
 
 
 def _say_no_node(builder: DecisionBuilder, failed: FailedPod, note: str) -> None:
-    builder.record_event(failed.pod, events.NO_NODE_LEFT, note, failed.uid)
-    builder.outcomes.append(outcomes.NO_NODE_LEFT)
+    builder.record_event(failed.pod, RecoveryReason.NO_NODE_LEFT, note, failed.uid)
+    builder.outcomes.append(RecoveryOutcome.NO_NODE_LEFT)
 
 
 def _remove(builder: DecisionBuilder, failed: FailedPod) -> None:
@@ -314,7 +314,7 @@ def _may_go(builder: DecisionBuilder, failed: FailedPod) -> bool:
     why = why_keep(job, failed.pod, builder.failures_of(job))
     if why:
         note = f"{_title(failed)} {failed.failure.message}; it is left alone: {why}"
-        builder.record_event(failed.pod, events.REFUSED, note, f"{failed.uid}/{why}")
+        builder.record_event(failed.pod, RecoveryReason.REFUSED, note, f"{failed.uid}/{why}")
     return not why
 
 
@@ -339,8 +339,8 @@ def _clear(builder: DecisionBuilder) -> None:
             note = f"{why}, after {entry.count} {'retry' if entry.count == 1 else 'retries'}"
             last = max((failure.at for failure in entry.nodes.values()), default=0)
             occasion = f"{state.workload['metadata']['uid']}/{name}/{entry.count}/{last:.0f}"
-            builder.record_event(None, events.RECOVERED, note, occasion)
-            builder.outcomes.append(outcomes.RECOVERED)
+            builder.record_event(None, RecoveryReason.RECOVERED, note, occasion)
+            builder.outcomes.append(RecoveryOutcome.RECOVERED)
 
 
 def _title(failed: FailedPod) -> str:

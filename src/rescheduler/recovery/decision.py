@@ -15,10 +15,16 @@ from rescheduler.migration.observation import controller_of, find_condition, has
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import parse_instant
-from rescheduler.recovery import events
 from rescheduler.recovery import record as taking_over
 from rescheduler.recovery.jobs import count_failures
-from rescheduler.recovery.model import UNREADABLE, RecoveryDecision, WorkloadState, statuses
+from rescheduler.recovery.model import (
+    RecoveryDecision,
+    RecoveryOutcome,
+    RecoveryReason,
+    WorkloadState,
+    make_events,
+    statuses,
+)
 from rescheduler.recovery.record import (
     EMPTY,
     RecordEntry,
@@ -147,9 +153,9 @@ class DecisionBuilder:
         """What is known of pods that are alike."""
         return self.entries.get(name, EMPTY)
 
-    def record_event(self, pod: Json | None, reason: str, note: str, occasion: str) -> None:
+    def record_event(self, pod: Json | None, reason: RecoveryReason, note: str, occasion: str) -> None:
         """Tell people something about the workload, and about one of its pods."""
-        self.events += events.make_events(self.state.workload, pod, reason, note, occasion)
+        self.events += make_events(self.state.workload, pod, reason, note, occasion)
 
     def delete(self, pod: Json, controller: Json | None) -> None:
         """Have a pod deleted; to a Job that is one failure more."""
@@ -201,14 +207,16 @@ def start_decision(state: WorkloadState) -> DecisionBuilder:
         record = parse_record(text)
     except RecordError as error:
         note = f"the annotation {labels.FAILURES} cannot be read and is started anew: {error}"
-        builder.record_event(None, events.UNREADABLE, note, f"{state.workload['metadata'].get('uid', '')}/{text[:200]}")
-        builder.outcomes.append(UNREADABLE)
+        builder.record_event(
+            None, RecoveryReason.UNREADABLE, note, f"{state.workload['metadata'].get('uid', '')}/{text[:200]}"
+        )
+        builder.outcomes.append(RecoveryOutcome.UNREADABLE)
         record = {}
     for name in find_outdated(record, state):
         del record[name]
     record = _with_foreign(builder, record)
     if runs_somewhere(state):
-        record = {name: entry.with_ends(entry.ends - {events.AT_FAULT}) for name, entry in record.items()}
+        record = {name: entry.with_ends(entry.ends - {RecoveryReason.AT_FAULT}) for name, entry in record.items()}
     lasting = {name for name, entry in record.items() if entry.ends and _suffers(builder, name)}
     kept = forget_old(record, state.now, state.settings.forget_after) | {name: record[name] for name in lasting}
     uids = {pod["metadata"]["uid"] for pod in (*state.pods, *state.vanished)}
@@ -236,12 +244,12 @@ def _with_foreign(builder: DecisionBuilder, record: dict[str, RecordEntry]) -> d
         taking_over.check_length(both, _LONGEST)
     except taking_over.KseRecordError as error:
         note = f"the annotation {key} of kse-rescheduler cannot be read and is left as it is: {error}; take it off"
-        builder.record_event(None, events.UNREADABLE, note, occasion)
+        builder.record_event(None, RecoveryReason.UNREADABLE, note, occasion)
         return record
     builder.adopted_annotation = key
     said = taking_over.describe_kse_record(foreign)
     note = f"the record of kse-rescheduler is taken over ({said}), and its annotation {key} taken off"
-    builder.record_event(None, events.TAKEN_OVER, note, occasion)
+    builder.record_event(None, RecoveryReason.TAKEN_OVER, note, occasion)
     return both
 
 

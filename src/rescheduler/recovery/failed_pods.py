@@ -14,11 +14,10 @@ from rescheduler.migration.observation import controller_of, find_condition, has
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, parse_instant
-from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.decision import SOON, DecisionBuilder
 from rescheduler.recovery.jobs import why_stopped
-from rescheduler.recovery.model import WorkloadState, statuses
+from rescheduler.recovery.model import RecoveryReason, WorkloadState, statuses
 from rescheduler.recovery.record import RecordEntry, entry_name, is_outdated
 from rescheduler.recovery.settings import RecoverySettings, RetriesError, find_retries, total_retries
 
@@ -315,12 +314,14 @@ def _failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, J
     try:
         retries = find_retries(pod, controller, workload)
     except RetriesError as error:
-        builder.record_event(pod, events.INVALID, str(error), f"{workload['metadata']['uid']}/{error}")
+        builder.record_event(pod, RecoveryReason.INVALID, str(error), f"{workload['metadata']['uid']}/{error}")
         return None
     if retries is None or retries.per_pod == 0:
         return None
     if retries.warning:
-        builder.record_event(None, events.MISSPELT, retries.warning, f"{workload['metadata']['uid']}/{retries.warning}")
+        builder.record_event(
+            None, RecoveryReason.MISSPELT, retries.warning, f"{workload['metadata']['uid']}/{retries.warning}"
+        )
     failed = FailedPod(pod, controller, trouble, name, total_retries(retries.per_pod, workload))
     return failed if _is_free(builder, failed) else None
 
@@ -368,7 +369,10 @@ def _is_free(builder: DecisionBuilder, failed: FailedPod) -> bool:
     full_name = f"pod {pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     if objection := state.objections.get(failed.uid):
         builder.record_event(
-            pod, events.REFUSED, f"{full_name} {failed.failure.message}; it is left alone: {objection}", failed.uid
+            pod,
+            RecoveryReason.REFUSED,
+            f"{full_name} {failed.failure.message}; it is left alone: {objection}",
+            failed.uid,
         )
         return False
     if labels_of(pod).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
@@ -381,7 +385,7 @@ def _is_free(builder: DecisionBuilder, failed: FailedPod) -> bool:
             f"{state.unready_share:.0%} of all nodes are not ready: that is the network or the control plane, so "
             f"{full_name} on node {failed.node} is not taken for failed"
         )
-        builder.record_event(pod, events.DOUBTED, note, f"{failed.node}/{since}")
+        builder.record_event(pod, RecoveryReason.DOUBTED, note, f"{failed.node}/{since}")
         builder.requeue(_DOUBTFUL)
         return False
     if failed.failure.due > 0:

@@ -9,35 +9,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 
-from rescheduler.migration.events import ObjectEvent
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 from rescheduler.recovery.settings import RecoverySettings
 
-RESCHEDULED = "rescheduled"
+
+class RecoveryOutcome(StrEnum):
+    """What is counted in metrics."""
+
+    RESCHEDULED = "rescheduled"
+    RESTARTED = "restarted"
+    EXHAUSTED = "exhausted"
+    NO_NODE_LEFT = "no_node_left"
+    AT_FAULT = "at_fault"
+    RECOVERED = "recovered"
+    UNREADABLE = "unreadable"
 
 
-RESTARTED = "restarted"
+class RecoveryReason(StrEnum):
+    """The reasons of Events about failed pods."""
 
+    RESCHEDULED = "PodRescheduled"
+    RESTARTED = "PodRestarted"
+    EXHAUSTED = "RetriesExhausted"
+    NO_NODE_LEFT = "NoNodeLeft"
+    AT_FAULT = "WorkloadAtFault"
+    RECOVERED = "Recovered"
+    UNREADABLE = "RecordUnreadable"
+    TAKEN_OVER = "RecordTakenOver"
+    INVALID = "RetriesInvalid"
+    MISSPELT = "RetriesMisspelt"
+    REFUSED = "RecoveryRefused"
+    DOUBTED = "NodesUnreachable"
 
-EXHAUSTED = "exhausted"
-
-
-NO_NODE_LEFT = "no_node_left"
-
-
-AT_FAULT = "at_fault"
-
-
-RECOVERED = "recovered"
-
-
-UNREADABLE = "unreadable"
-
-
-OUTCOMES = (RESCHEDULED, RESTARTED, EXHAUSTED, NO_NODE_LEFT, AT_FAULT, RECOVERED, UNREADABLE)
-"""What is counted of decisions; each is in `Decision.outcomes` once for each time that it happens."""
+    @property
+    def is_warning(self) -> bool:
+        """Whether the Event is a warning."""
+        good = (
+            RecoveryReason.RESCHEDULED,
+            RecoveryReason.RESTARTED,
+            RecoveryReason.RECOVERED,
+            RecoveryReason.TAKEN_OVER,
+        )
+        return self not in good
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +99,7 @@ class RecoveryDecision:
     """
     events: tuple[ObjectEvent, ...] = ()
     outcomes: tuple[str, ...] = ()
-    """For the metrics: one of OUTCOMES for each thing that happened."""
+    """For the metrics: one for each thing that happened."""
     stale_copies: tuple[Json, ...] = ()
     """ReplicaSets that still carry the copy of a record that is gone: take their annotation `marks.FAILURES` off."""
     creation: Json | None = None
@@ -102,3 +119,21 @@ def statuses(pod: Json) -> list[Json]:
     """What is known of a pod's containers, init containers and sidecars first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def make_events(
+    workload: Json, pod: Json | None, reason: RecoveryReason, note: str, occasion: str
+) -> list[ObjectEvent]:
+    """Return the Events for the workload and, if it is about one, for the pod.
+
+    Events with the same occasion have the same name, so that each is recorded once.
+    """
+    owner = _subject(workload, workload["kind"])
+    one = _subject(pod, "Pod") if pod is not None else owner
+    pairs = dict.fromkeys([(owner, one), (one, owner)])
+    return [ObjectEvent(about, other, reason, "Recover", note, occasion, reason.is_warning) for about, other in pairs]
+
+
+def _subject(body: Json, kind: str) -> Subject:
+    metadata = body["metadata"]
+    return Subject(kind, metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))

@@ -34,10 +34,9 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.guards import objection_to_recovery
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.workloads import MethodChooser, Workloads
-from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import allow_nodes
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.model import RecoveryDecision, RecoveryReason, WorkloadState, make_events
 from rescheduler.recovery.record import EMPTY, WHOLE, RecordEntry, RecordError, parse_record
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import FailureDetector, VanishedPods
@@ -231,7 +230,7 @@ class Hands:
     writer: Writer
     teller: EventRecorder
     count: Callable[[str], None]
-    """Told each of `recovery.case.OUTCOMES` that happens."""
+    """Told each of `RecoveryOutcome` that happens."""
     may_act: Callable[[], bool] = lambda: True
     """Whether new pods are kept off nodes where they failed: else each try would only use up a retry."""
 
@@ -356,7 +355,7 @@ class RecoveryController:
             return await self._acted(key, case, decision)
         except RecoveryWriteRefusedError as error:
             occasion = f"{case.workload['metadata'].get('uid', '')}/{error}"
-            self._bulletins.add(events.make_events(case.workload, None, events.REFUSED, str(error), occasion))
+            self._bulletins.add(make_events(case.workload, None, RecoveryReason.REFUSED, str(error), occasion))
             raise
 
     async def _acted(self, key: RecordOwnerKey, case: WorkloadState, decision: RecoveryDecision) -> bool:

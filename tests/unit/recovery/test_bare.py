@@ -8,10 +8,10 @@ from typing import Any
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
-from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoid_nodes, avoided_nodes
 from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.model import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from tests.unit.recovery.cases import (
     NOW,
@@ -54,7 +54,7 @@ def test_first_the_name_of_the_replacement_is_recorded() -> None:
     assert entries(decision)[WHOLE] == RecordEntry(
         count=1, nodes={"n1": NodeFailure(NOW, "CrashLoopBackOff")}, pending=("uid-solo",), replacement=NAME
     )
-    assert reasons(decision.events) == [events.RESCHEDULED]
+    assert reasons(decision.events) == [Reason.RESCHEDULED]
 
 
 def test_then_it_is_made_with_marks_record_and_everything_it_had() -> None:
@@ -176,7 +176,7 @@ def test_a_replacement_that_finds_no_place_is_made_again_without_nodes_to_avoid(
     record = RecordEntry(count=1, nodes={"n1": NodeFailure(NOW - 800, "Error")}, avoids=("n1",))
     seen = solo(with_notes(waiting, {labels.FAILURES: format_record({WHOLE: record})}))
     decision = decide(seen)
-    assert (reasons(decision.events), decision.deletions) == ([events.NO_NODE_LEFT], ())
+    assert (reasons(decision.events), decision.deletions) == ([Reason.NO_NODE_LEFT], ())
     assert entries(decision)[WHOLE].count == 1
     after = decide(recorded(seen, decision.record))
     assert after.creation is not None

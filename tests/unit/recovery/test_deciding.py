@@ -8,10 +8,10 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoid_nodes
 from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import RecoveryDecision
+from rescheduler.recovery.model import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.recovery.settings import RecoverySettings
 from tests.unit.recovery.cases import (
@@ -137,14 +137,14 @@ def test_a_failure_that_is_too_young_is_waited_for() -> None:
 
 def test_an_annotation_that_makes_no_sense_is_told_and_nothing_done() -> None:
     decision = decide(deployment_case(of("web-a"), retries="many"))
-    assert (decision.record, decision.deletions, reasons(decision.events)) == (None, (), [events.INVALID])
+    assert (decision.record, decision.deletions, reasons(decision.events)) == (None, (), [Reason.INVALID])
     assert "Deployment shop/web: annotation scheduling-retries: 'many'" in decision.events[0].note
 
 
 def test_the_misspelt_annotation_works_and_is_told() -> None:
     deployment = with_notes(workload("Deployment", retries=None), {labels.MISSPELT_RETRIES: "3"})
     decision = decide(case(deployment, of("web-a"), controllers=(replica_set(deployment),)))
-    assert reasons(decision.events) == [events.MISSPELT, events.RESCHEDULED]
+    assert reasons(decision.events) == [Reason.MISSPELT, Reason.RESCHEDULED]
 
 
 def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
@@ -152,7 +152,7 @@ def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
     decision = decide(seen)
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 6
-    assert (reasons(decision.events), decision.outcomes) == ([events.EXHAUSTED], ("exhausted",))
+    assert (reasons(decision.events), decision.outcomes) == ([Reason.EXHAUSTED], ("exhausted",))
     assert "it stays where it is: rescheduled 6 of 6 times" in decision.events[0].note
     assert decide(recorded(seen, decision.record)) == RecoveryDecision()
 
@@ -166,12 +166,12 @@ def test_budget_for_one_of_two_is_spent_on_one() -> None:
 
 
 def test_whoever_raises_the_budget_is_helped_again() -> None:
-    seen = recorded(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=events.EXHAUSTED))
+    seen = recorded(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=Reason.EXHAUSTED))
     assert names(decide(seen).deletions) == ["web-a"]
 
 
 def test_an_exhausted_budget_is_not_forgotten_while_pods_still_fail() -> None:
-    record = known(6, "n1", ago=9_000, told=events.EXHAUSTED)
+    record = known(6, "n1", ago=9_000, told=Reason.EXHAUSTED)
     assert decide(recorded(deployment_case(of("web-a")), record)) == RecoveryDecision()
     between = pod("web-a", owner=OWNER, conditions=[ready("True", 5)], containerStatuses=[container(restarts=9)])
     assert decide(recorded(deployment_case(between), record)).record is None
@@ -191,14 +191,14 @@ def test_when_it_failed_on_every_node_all_are_tried_again_and_the_count_stays() 
     assert entries(decision)[WHOLE].nodes == {}
     assert entries(decision)[WHOLE].count == 3
     assert names(decision.deletions) == ["web-a"]
-    assert reasons(decision.events) == [events.NO_NODE_LEFT, events.RESCHEDULED]
+    assert reasons(decision.events) == [Reason.NO_NODE_LEFT, Reason.RESCHEDULED]
     assert decision.outcomes == ("no_node_left", "rescheduled")
 
 
 def test_a_pod_that_no_node_could_take_stays_and_is_not_counted() -> None:
     decision = decide(deployment_case(of("web-a"), feasible_nodes=frozenset()))
     assert (decision.record, decision.deletions, decision.requeue_after) == (None, (), 10.0)
-    assert reasons(decision.events) == [events.NO_NODE_LEFT]
+    assert reasons(decision.events) == [Reason.NO_NODE_LEFT]
 
 
 def test_nodes_of_a_single_pod_count_for_that_pod() -> None:
@@ -211,7 +211,7 @@ def test_a_failure_everywhere_is_the_workloads_own_fault_and_told_once() -> None
     decision = decide(seen)
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 3
-    assert (reasons(decision.events), decision.outcomes) == ([events.AT_FAULT], ("at_fault",))
+    assert (reasons(decision.events), decision.outcomes) == ([Reason.AT_FAULT], ("at_fault",))
     assert "failed on n1, n2, n3, n4" in decision.events[0].note
     assert decide(recorded(seen, decision.record)) == RecoveryDecision()
 
@@ -270,7 +270,7 @@ def test_a_new_template_starts_anew_and_old_pods_are_left_to_the_rollout() -> No
     deployment = workload("Deployment", replicas=2)
     old, new = replica_set(deployment), replica_set(deployment, "bbb", 2)
     seen = case(deployment, crashing("web-a", "n4", old), crashing("web-b", "n5", new), controllers=(old, new))
-    record = known(6, "n1", "n2", "n3", told=events.AT_FAULT, revision="aaa", pending=("uid-web-a",))
+    record = known(6, "n1", "n2", "n3", told=Reason.AT_FAULT, revision="aaa", pending=("uid-web-a",))
     decision = decide(recorded(seen, record))
     assert names(decision.deletions) == ["web-b"]
     assert entries(decision)[WHOLE] == RecordEntry(
@@ -282,14 +282,14 @@ def test_a_rollback_is_a_new_template_too() -> None:
     deployment = workload("Deployment", replicas=2)
     back, bad = replica_set(deployment, "aaa", 3), replica_set(deployment, "bbb", 2)
     seen = case(deployment, crashing("web-b", "n5", bad), controllers=(back, bad))
-    assert decide(recorded(seen, known(6, "n1", told=events.AT_FAULT, revision="bbb"))) == RecoveryDecision(record="")
+    assert decide(recorded(seen, known(6, "n1", told=Reason.AT_FAULT, revision="bbb"))) == RecoveryDecision(record="")
 
 
 def test_a_healthy_workload_starts_with_a_clean_record() -> None:
     seen = recorded(deployment_case(well("web-a", ready_ago=700), well("web-b")), known(2, "n1", ago=800))
     decision = decide(seen)
     assert decision.record == ""
-    assert (reasons(decision.events), decision.outcomes) == ([events.RECOVERED], ("recovered",))
+    assert (reasons(decision.events), decision.outcomes) == ([Reason.RECOVERED], ("recovered",))
     assert decision.events[0].note == "all pods: well again for 600 s, after 2 retries"
 
 
@@ -325,7 +325,7 @@ def test_copies_of_the_record_on_replica_sets_go_with_it() -> None:
 
 def test_a_pod_that_a_guard_protects_is_left_alone_and_that_is_told() -> None:
     decision = decide(deployment_case(of("web-a"), objections={"uid-web-a": "it is opted out"}))
-    assert (decision.record, decision.deletions, reasons(decision.events)) == (None, (), [events.REFUSED])
+    assert (decision.record, decision.deletions, reasons(decision.events)) == (None, (), [Reason.REFUSED])
 
 
 @pytest.mark.parametrize("status", ["pending", "in-progress"])
@@ -342,7 +342,11 @@ def test_when_most_nodes_are_away_it_is_not_they_who_failed() -> None:
         unready_share=0.6,
     )
     decision = decide(seen)
-    assert (decision.deletions, decision.requeue_after, reasons(decision.events)) == ((), 60.0, [events.DOUBTED])
+    assert (decision.deletions, decision.requeue_after, reasons(decision.events)) == (
+        (),
+        60.0,
+        [Reason.DOUBTED],
+    )
     assert "60% of all nodes are not ready" in decision.events[0].note
     assert names(decide(replace(seen, unready_share=0.5)).deletions) == ["web-a"]
 
@@ -351,7 +355,7 @@ def test_a_record_that_cannot_be_read_is_told_and_started_anew() -> None:
     seen = recorded(deployment_case(of("web-a")), "{broken")
     decision = decide(seen)
     assert entries(decision)[WHOLE].count == 1
-    assert reasons(decision.events) == [events.UNREADABLE, events.RESCHEDULED]
+    assert reasons(decision.events) == [Reason.UNREADABLE, Reason.RESCHEDULED]
     assert decision.outcomes == ("unreadable", "rescheduled")
     assert decide(recorded(deployment_case(well("web-a")), "[]")).record == ""
 
@@ -361,7 +365,7 @@ def test_a_pod_that_finds_no_place_for_our_sake_is_made_again_without_nodes_to_a
     decision = decide(seen)
     assert names(decision.deletions) == ["web-c"]
     assert entries(decision)[WHOLE] == RecordEntry(count=2, pending=("uid-web-c",), revision="aaa")
-    assert (reasons(decision.events), decision.outcomes) == ([events.NO_NODE_LEFT], ("no_node_left",))
+    assert (reasons(decision.events), decision.outcomes) == ([Reason.NO_NODE_LEFT], ("no_node_left",))
     again = decide(recorded(seen, decision.record))
     assert again == RecoveryDecision(deletions=seen.pods)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rescheduler.recovery import events
 from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import RecoveryDecision
+from rescheduler.recovery.model import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from tests.unit.recovery.cases import (
     NOW,
@@ -45,7 +45,7 @@ def test_a_stateful_sets_pod_that_is_well_again_is_cleared_alone() -> None:
     )
     decision = decide(seen)
     assert set(entries(decision)) == {"web-1"}
-    assert events.RECOVERED in reasons(decision.events)
+    assert Reason.RECOVERED in reasons(decision.events)
 
 
 def test_a_stateful_sets_pod_of_a_new_template_starts_anew() -> None:
@@ -53,7 +53,8 @@ def test_a_stateful_sets_pod_of_a_new_template_starts_anew() -> None:
     body = crashing("web-0", "n2", stateful)
     body["metadata"]["labels"] = {"controller-revision-hash": "web-2"}
     seen = recorded(
-        case(stateful, body), format_record({"web-0": RecordEntry(count=3, revision="web-1", told=events.EXHAUSTED)})
+        case(stateful, body),
+        format_record({"web-0": RecordEntry(count=3, revision="web-1", told=Reason.EXHAUSTED)}),
     )
     assert entries(decide(seen))["web-0"].count == 1
 
@@ -108,7 +109,7 @@ def test_a_daemon_sets_pod_is_restarted_where_it_is() -> None:
     )
     assert names(decision.deletions) == ["agent-a"]
     assert entries(decision)["n2"].count == 1
-    assert (reasons(decision.events), decision.outcomes) == ([events.RESTARTED], ("restarted",))
+    assert (reasons(decision.events), decision.outcomes) == ([Reason.RESTARTED], ("restarted",))
 
 
 def test_a_failed_pod_of_a_job_is_recorded_and_stays() -> None:
@@ -136,7 +137,7 @@ def test_a_jobs_crashing_pod_is_deleted_only_if_the_job_goes_on() -> None:
     job["spec"]["backoffLimit"] = 0
     decision = decide(case(job, crashing("sum-a", "n2", job)))
     assert (decision.record, decision.deletions) == (None, ())
-    assert reasons(decision.events) == [events.REFUSED]
+    assert reasons(decision.events) == [Reason.REFUSED]
     assert "backoffLimit is 0" in decision.events[0].note
 
 

@@ -11,7 +11,7 @@ from rescheduler.migration.observation import ready_seconds
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import OUTCOMES, WorkloadState
+from rescheduler.recovery.model import RecoveryOutcome, WorkloadState
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from rescheduler.recovery.settings import RecoverySettings, total_retries
 from tests.support.examples import examples
@@ -196,4 +196,4 @@ def test_deciding_changes_nothing_it_is_given_and_always_says_the_same(seen: Wor
     given_as = repr(seen)
     assert decide(seen) == decide(seen)
     assert repr(seen) == given_as
-    assert set(decide(seen).outcomes) <= set(OUTCOMES)
+    assert set(decide(seen).outcomes) <= set(RecoveryOutcome)

@@ -9,8 +9,8 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.recovery import events
 from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import RecoveryReason as Reason
 from rescheduler.recovery.model import WorkloadState
 from rescheduler.recovery.record import (
     REASON,
@@ -107,7 +107,7 @@ def test_a_healthy_workload_has_its_record_taken_over_and_the_annotation_taken_o
     decision = decide(seen(text, pod("web-x", "n1", OWNER)))
     assert decision.adopted_annotation == DEPLOY
     assert entries(decision) == {"": RecordEntry(count=1, nodes={"n2": NodeFailure(NOW, REASON)})}
-    assert reasons(decision.events) == [events.TAKEN_OVER]
+    assert reasons(decision.events) == [Reason.TAKEN_OVER]
     assert "1 retry, failed on n2" in decision.events[0].note
     assert not decision.deletions
 
@@ -122,7 +122,7 @@ def test_it_is_forgotten_as_any_failure_is_when_all_pods_have_been_well_for_long
 def test_retries_that_were_used_up_there_are_used_up_here() -> None:
     decision = decide(seen('{"currentReschedulingTimes":4,"deployScheduledHosts":null}', crashing(owner=OWNER)))
     assert not decision.deletions
-    assert reasons(decision.events) == [events.TAKEN_OVER, events.EXHAUSTED]
+    assert reasons(decision.events) == [Reason.TAKEN_OVER, Reason.EXHAUSTED]
 
 
 def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> None:
@@ -136,14 +136,14 @@ def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> Non
 def test_failures_of_before_are_never_held_against_the_workload() -> None:
     hosts = json.dumps(["n2", "n3", "n4", "n5"])
     decision = decide(seen(f'{{"currentReschedulingTimes":1,"deployScheduledHosts":{hosts}}}', crashing(owner=OWNER)))
-    assert events.AT_FAULT not in reasons(decision.events)
+    assert Reason.AT_FAULT not in reasons(decision.events)
     assert decision.deletions
 
 
 def test_a_record_that_makes_no_sense_is_left_and_told() -> None:
     decision = decide(seen("what?", pod("web-x", "n1", OWNER)))
     assert (decision.adopted_annotation, decision.record) == ("", None)
-    assert reasons(decision.events) == [events.UNREADABLE]
+    assert reasons(decision.events) == [Reason.UNREADABLE]
     assert "is left as it is: it is not JSON" in decision.events[0].note
 
 
@@ -154,7 +154,7 @@ def test_a_record_that_is_too_long_for_an_annotation_of_ours_is_left_and_told_an
     assert decision.adopted_annotation == ""
     assert len(decision.record or "") < 1000
     assert names(decision.deletions) == ["web-x"]
-    told = next(each for each in decision.events if each.reason == events.UNREADABLE)
+    told = next(each for each in decision.events if each.reason == Reason.UNREADABLE)
     assert "is left as it is: with it our own record would be too long" in told.note
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rescheduler.recovery import events as telling
-from rescheduler.recovery.model import OUTCOMES
+from rescheduler.recovery.model import RecoveryOutcome, RecoveryReason
 
 PAGE = (Path(__file__).parents[3] / "docs" / "failed-pods.md").read_text()
-REASONS = {value for name, value in vars(telling).items() if name.isupper() and isinstance(value, str)}
+REASONS = {str(each) for each in RecoveryReason}
 
 
 def columns() -> tuple[set[str], set[str]]:
@@ -23,4 +22,4 @@ def test_every_event_is_documented_and_none_that_is_not_told() -> None:
     events, outcomes = columns()
     assert events <= REASONS
     assert {reason for reason in REASONS if f"`{reason}`" not in PAGE} == set()
-    assert outcomes == set(OUTCOMES)
+    assert outcomes == {str(each) for each in RecoveryOutcome}

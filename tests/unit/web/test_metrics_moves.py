@@ -15,7 +15,7 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.recovery.model import OUTCOMES
+from rescheduler.recovery.model import RecoveryOutcome
 from rescheduler.strategies import discover
 from rescheduler.web.metrics import Metrics
 from tests.support.examples import examples
@@ -126,7 +126,7 @@ def test_whatever_people_write_into_objects_the_series_stay_few(texts: list[tupl
     assert said["step"] <= {"Other", "RollBack", *steps}
     assert said["strategy"] == {*discover(), "Manual", "Other"}
     assert said["verdict"] == {*OutcomeVerdict, "Other"}
-    assert said["outcome"] <= {*OUTCOMES, "Other", "landed", "failed"}
+    assert said["outcome"] <= {*RecoveryOutcome, "Other", "landed", "failed"}
 
 
 @pytest.mark.parametrize(

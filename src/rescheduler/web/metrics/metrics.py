@@ -13,7 +13,7 @@ from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan
-from rescheduler.recovery.model import OUTCOMES
+from rescheduler.recovery.model import RecoveryOutcome
 from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.runtime.informers import InformerStatus
 from rescheduler.runtime.usage_poller import UsagePoller
@@ -262,11 +262,11 @@ class Metrics:
         self._plans = PlanMetrics(self._catalogue)
         self._moves = MigrationMetrics(self._catalogue)
         self._outcomes = OutcomeMetrics(self._catalogue)
-        self._known_recoveries = FixedLabel(OUTCOMES)
+        self._known_recoveries = FixedLabel(RecoveryOutcome)
         self._recoveries = self._catalogue.counter(
             "rescheduler_recoveries_total", "What was done about failed pods, and how it went on.", ("outcome",)
         )
-        for outcome in OUTCOMES:
+        for outcome in RecoveryOutcome:
             self._recoveries.labels(outcome)
         self._requests = RequestMetrics(self._catalogue)
 
