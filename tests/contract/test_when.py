@@ -69,7 +69,7 @@ def objecting(leader: Leader, space: Space, pod: Json) -> dict[str, str]:
     """The guards that would keep a plan from moving it, and why."""
     planner = Planner(leader.watching.snapshot(), LENIENT)
     row = planner.columns.pods[planner.columns.pod_index[space.name, name_of(pod)]]
-    return dict(objections(row, planner.context))
+    return dict(objections(row, planner.guard_context))
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def resting(leader: Leader, space: Space) -> dict[str, int]:
     snapshot = with_inflight_moves(leader.watching.snapshot(), leader.watching.migrations.all(), 0.0)
     planner = Planner(snapshot, replace(LENIENT, cool_down=600.0))
     ours = [each for each in snapshot.pods if each.namespace == space.name and each.node]
-    held = [each for each in ours if "CoolDown" in dict(objections(each, planner.context))]
+    held = [each for each in ours if "CoolDown" in dict(objections(each, planner.guard_context))]
     return dict(Counter(each.labels["app"] for each in held))
 
 

@@ -118,7 +118,7 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
     """Explain a pod (namespace, name) that the snapshot has; the planner has made the plan with these strategies."""
     index = planner.columns.pod_index[key]
     pod = planner.columns.pods[index]
-    context = planner.context
+    context = planner.guard_context
     move = next((m for m in plan.moves if (m.namespace, m.pod) == key), None)
     rejection = next((r for r in plan.rejections if (r.namespace, r.pod) == key), None)
     method = move.method if move else context.methods.choose(pod)
@@ -173,12 +173,12 @@ def _why(move: Move | None, rejection: Rejection | None) -> str:
 def _why_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
     if method in (Method.HANDOFF, Method.REMOVE):
         return ""
-    return planner.context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
+    return planner.guard_context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
 
 
 def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str, str]]:
     """Every guard, then the limits and the disruption budgets as the plan's other moves leave them."""
-    columns, workloads, context = planner.columns, planner.workloads, planner.context
+    columns, workloads, context = planner.columns, planner.workloads, planner.guard_context
     pod = columns.pods[index]
     yield from objections(pod, context)
     source = columns.node_index.get(pod.node, -1)

@@ -18,8 +18,7 @@ from rescheduler.planning.api import Strategy
 from rescheduler.planning.guards.base import GuardContext, Lasting
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import StrategySettings
-
-_AT_HOME = ("DaemonSet", "Node")
+from rescheduler.planning.workloads import belongs_to_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +52,6 @@ class DrainStatus:
         return tuple(pod for pod in self.remaining if pod.lasting)
 
 
-def at_home(pod: Pod) -> bool:
-    """Whether its place is its node: it stays when the others go."""
-    return pod.static or (pod.owner is not None and pod.owner.kind in _AT_HOME)
-
-
 def drain_statuses(
     snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[StrategySettings], nodes: Iterable[str]
 ) -> list[DrainStatus]:
@@ -72,8 +66,10 @@ def drain_statuses(
     return [
         DrainStatus(
             node,
-            tuple(_remaining(pod, planner.context, refused) for pod in on.get(node, ()) if not at_home(pod)),
-            sum(at_home(pod) for pod in on.get(node, ())),
+            tuple(
+                _remaining(pod, planner.guard_context, refused) for pod in on.get(node, ()) if not belongs_to_node(pod)
+            ),
+            sum(belongs_to_node(pod) for pod in on.get(node, ())),
         )
         for node in nodes
     ]

@@ -125,14 +125,14 @@ class Planner:
         self.levels = NodeThresholds(self.columns, policy, self.load)
         self.workloads = Workloads(snapshot)
         groups = PodGroups(self.columns, policy.group_labels)
-        self._ground = PlanningContext(
+        self._view_context = PlanningContext(
             self.feasibility, self.load, self.levels, self.workloads, groups, self, self._ripe(), set()
         )
         self._views: dict[str | None, View] = {}
         self.view = self.view_of(None)
         methods = MethodChooser(snapshot, self.workloads, policy.migration_method)
         empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
-        self.context = GuardContext(policy, snapshot, self.workloads, methods, empty)
+        self.guard_context = GuardContext(policy, snapshot, self.workloads, methods, empty)
         self._ranking = TargetRanking(self.columns, self.view, self.feasibility.node_masks)
         self.whatif.add_listener(self._ranking)
         self._disruption = DisruptionHeadroom(snapshot, self.workloads)
@@ -168,7 +168,7 @@ class Planner:
     def view_of(self, pool: str | None) -> View:
         """What a strategy of this pool sees."""
         if pool not in self._views:
-            self._views[pool] = View(self._ground, self.levels.within(pool))
+            self._views[pool] = View(self._view_context, self.levels.within(pool))
         return self._views[pool]
 
     def plan(self, strategies: Iterable[Strategy[StrategySettings]]) -> Plan:
@@ -265,7 +265,7 @@ class Planner:
 
     def _along(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
         """Find the other members of these pod groups: for each its own move, and the proposed one it follows."""
-        groups, moved = self._ground.groups, self.view.moved
+        groups, moved = self._view_context.groups, self.view.moved
         wished = {pod_move.pod for pod_move in pod_moves}
         along: dict[int, tuple[PodMove, PodMove]] = {}
         for pod_move in pod_moves:
@@ -277,7 +277,7 @@ class Planner:
 
     def _held_back(self, pod_move: PodMove, by: Rejection) -> tuple[PodMove, Rejection]:
         """Explain that another member of the pod group is refused, for the pod that was proposed."""
-        group = self._ground.groups.name(pod_move.pod)
+        group = self._view_context.groups.name(pod_move.pod)
         why = f"pod group {group} moves together or not at all, and {by.namespace}/{by.pod}: {by.reason}"
         return pod_move, self._rejection(pod_move.pod, by.guard, why)
 
@@ -320,7 +320,7 @@ class Planner:
 
     def method(self, pod: int) -> Method:
         """How a pod would be moved."""
-        return self.context.methods.choose(self.columns.pods[pod])
+        return self.guard_context.methods.choose(self.columns.pods[pod])
 
     def feasible_targets(self, pod: int) -> Mask:
         """[N]: where a pod could be moved now, within thresholds and limits."""
@@ -337,11 +337,11 @@ class Planner:
     def objection(self, index: int) -> tuple[str, str] | None:
         """Which guard or budget objects to moving a pod, and why."""
         pod, source = self.columns.pods[index], int(self.whatif.at[index])
-        objection = first_objection(pod, self.context)
+        objection = first_objection(pod, self.guard_context)
         if objection is None and source < 0:
             objection = (str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input")
         if objection is None and index not in self.reasons:  # on second thoughts, it has spent what a move costs
-            return self._limited(source, pod) or self._disruption.objection(pod, self.context.methods.choose(pod))
+            return self._limited(source, pod) or self._disruption.objection(pod, self.guard_context.methods.choose(pod))
         return objection
 
     def _place(self, pod_move: PodMove, strategy: str) -> _Placed | Rejection:
@@ -351,7 +351,7 @@ class Planner:
         if objection := self.objection(pod_move.pod):
             return self._rejection(pod_move.pod, *objection)
         pod, source = self.columns.pods[pod_move.pod], int(self.whatif.at[pod_move.pod])
-        method = self.context.methods.choose(pod)
+        method = self.guard_context.methods.choose(pod)
         target = self.targets.find(pod_move, method, strategy)
         if isinstance(target, str):
             why = target or self.targets.explain_none(pod_move, method, self.policy.limits)
@@ -367,7 +367,7 @@ class Planner:
         if pod_move.pod in self.view.moved:
             return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan removes it already")
         source = self.columns.node_index.get(pod.node, _NOWHERE)
-        objection = objection_to_removal(pod, self.context) or self._limited(source, pod)
+        objection = objection_to_removal(pod, self.guard_context) or self._limited(source, pod)
         if objection:
             return self._rejection(pod_move.pod, *objection)
         self._spend(source, _NOWHERE, pod)

@@ -114,7 +114,7 @@ class Revalidator:
         """Whether a pod may be removed; it holds nothing, so nothing is laid in for those that follow."""
         if wanted.target:
             return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {wanted.target}")
-        context = self._planner(wanted, self._policies[wanted.by_hand].migration_method).context
+        context = self._planner(wanted, self._policies[wanted.by_hand].migration_method).guard_context
         if (objection := guards.objection_to_removal(pod, context)) is None:
             return MoveVerdict(Method.REMOVE)
         guard, reason = objection
@@ -182,7 +182,7 @@ class Revalidator:
 
     def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
         """Which disruption budget the rulings so far have spent, for a pod that may be moved otherwise."""
-        pod, context = self._snapshot.pods[position], planner.context
+        pod, context = self._snapshot.pods[position], planner.guard_context
         if self._disruption is None:
             self._disruption = DisruptionHeadroom(self._snapshot, planner.workloads)
         if guards.first_objection(pod, context) is not None:
@@ -198,7 +198,7 @@ def _is_temporary(name: str) -> bool:
 
 def _method_objection(planner: Planner, pod: Pod, wanted: MoveRequest) -> str:
     """Why the method that the planner would choose is not one that the order can be carried out by."""
-    methods = planner.context.methods
+    methods = planner.guard_context.methods
     chosen = methods.choose(pod)
     if chosen in wanted.tried:
         return f"{chosen.value} is the method chosen for it, and it did not work"

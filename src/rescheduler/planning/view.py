@@ -1,7 +1,6 @@
-"""Which pods are on a node because they were placed there, and not because they belong to it.
+"""What strategies see: the cluster with the plan's moves so far, read-only, with questions that the planner answers.
 
-DaemonSet and static pods come and go with their node: a node that bears nothing else is vacant, and an autoscaler takes
-it away. The view makes one when a strategy asks for it; it follows the what-if from then on.
+Pods and nodes are positions in arrays. Residents and PodGroups are computed when a strategy first asks for them.
 """
 
 from __future__ import annotations
@@ -23,23 +22,24 @@ from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.load import Load
 from rescheduler.planning.thresholds import NodeThresholds
 from rescheduler.planning.whatif import WhatIf
-from rescheduler.planning.workloads import Workloads
-
-_OF_THEIR_NODE = ("DaemonSet", "Node")
+from rescheduler.planning.workloads import Workloads, belongs_to_node
 
 
 class Residents:
-    """Counts of the pods that were placed, by node; a listener of the what-if."""
+    """Counts, by node, the pods that do not belong to their node; a listener of the what-if.
+
+    DaemonSet and static pods come and go with their node. A node without others is vacant: an autoscaler removes it.
+    """
 
     def __init__(self, whatif: WhatIf) -> None:
         self._whatif = whatif
         pods = whatif.columns.pods
-        self.placed: Mask = ~np.fromiter((_belongs(pod) for pod in pods), np.bool_, len(pods))
+        self.placed: Mask = ~np.fromiter((belongs_to_node(pod) for pod in pods), np.bool_, len(pods))
         """[P]: pods that do not belong to their node."""
         self.first: Ints = self._counted(whatif.columns.pod_at)
         """[N]: how many there were before any move."""
         self.counts: Ints = self._counted(whatif.at)
-        """[N]: how many pods would have to go for the node to be vacant."""
+        """[N]: how many pods must go until the node is vacant."""
         whatif.add_listener(self)
 
     def _counted(self, at: Indexes) -> Ints:
@@ -52,14 +52,8 @@ class Residents:
             self.counts[node] += delta
 
     def on(self, node: int) -> list[int]:
-        """The pods that would have to go."""
+        """List the pods that must go until the node is vacant."""
         return [pod for pod in self._whatif.pods_on(node) if self.placed[pod]]
-
-
-def _belongs(pod: Pod) -> bool:
-    """Whether the pod's place is its node, whatever happens."""
-    of_its_node = pod.owner is not None and pod.owner[0] in _OF_THEIR_NODE
-    return of_its_node or (bool(pod.annotations) and pod.static)
 
 
 _Key = tuple[str, str, str]
@@ -67,21 +61,21 @@ _Key = tuple[str, str, str]
 
 
 class PodGroups:
-    """Looks up the groups of pods."""
+    """Looks up pod groups, whose members move together."""
 
     def __init__(self, columns: Columns, labels: Sequence[str]) -> None:
         self._columns = columns
         self._labels = labels
 
     def name(self, pod: int) -> str:
-        """What the pod's group is called; empty when it is in none."""
+        """Return the name of the pod's group; empty if it is in none."""
         key = self._by_group[self._columns.pod_group[pod]] if self._grouped else None
         return key[2] if key is not None else ""
 
     def members(self, pod: int) -> tuple[int, ...]:
-        """The pods of the pod's group that are on nodes, itself among them; none when it is in no group.
+        """Return the members of the pod's group that are on nodes, including itself; none if it is in no group.
 
-        One that is still expected on a node, or has ended, has no place to be moved from: it neither moves nor holds.
+        Members that are only expected on a node, or have ended, cannot be moved, and do not hold the others back.
         """
         key = self._by_group[self._columns.pod_group[pod]] if self._grouped else None
         return self._members.get(key, ()) if key is not None else ()
@@ -114,94 +108,94 @@ CPU, MEMORY = 0, 1
 
 
 class PlannerQueries(Protocol):
-    """Who decides: the planner."""
+    """The questions of a view that the planner answers. It keeps view and planner from importing each other."""
 
     def method(self, pod: int) -> Method:
-        """How the pod would be moved."""
+        """Choose the method by which the pod would be moved."""
 
     def objection(self, pod: int) -> tuple[str, str] | None:
-        """Which guard or budget objects to moving the pod, and why; None when none does."""
+        """Find the guard or limit that objects to moving the pod, and why; None if there is none."""
 
     def feasible_targets(self, pod: int) -> Mask:
-        """[N]: where the pod could be moved now, within thresholds and limits."""
+        """[N]: nodes that the pod could be moved to now, within thresholds and limits."""
 
     def accepted_by_others(self, pod: int, besides: str = "") -> Mask | None:
-        """[N]: where no other strategy would want the pod away again, `besides` left out; None for anywhere."""
+        """[N]: nodes on which all other strategies but `besides` would leave the pod; None means all of them."""
 
     def cost(self, pod: int) -> Floats:
-        """[N]: how targets rank where a strategy leaves it open; lower is better."""
+        """[N]: the usual ranking of targets; lower is better."""
 
     @property
     def moves_left(self) -> int | None:
-        """How many moves the plan may still make; None without a limit."""
+        """How many moves the plan may still make; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """What views stand on: one for a whole plan."""
+    """What all views of a plan share."""
 
     feasibility: Feasibility
     load: Load
     levels: NodeThresholds
     workloads: Workloads
     groups: PodGroups
-    judge: PlannerQueries
-    ripe: Mask
+    planner: PlannerQueries
+    hot_long_enough: Mask
     """[N]: nodes that have been hot for long enough, if they are hot now."""
     moved: set[int]
 
 
 class View:
-    """Read-only; follows the what-if."""
+    """What a strategy sees. Read-only; follows the what-if."""
 
-    def __init__(self, ground: PlanningContext, scope: Mask) -> None:
-        self._ground = ground
+    def __init__(self, context: PlanningContext, scope: Mask) -> None:
+        self._context = context
         self.scope = scope
-        """[N]: the nodes that the strategy is responsible for; it proposes pods that stand on these."""
-        self.feasibility: Feasibility = ground.feasibility
-        self.whatif: WhatIf = ground.feasibility.whatif
-        """Strategies that look ahead may change it within `with view.whatif.trial()`, and yield nothing in there."""
+        """[N]: the nodes of the strategy's pool; it proposes pods on these."""
+        self.feasibility: Feasibility = context.feasibility
+        self.whatif: WhatIf = context.feasibility.whatif
+        """Strategies may try changes within `with view.whatif.trial()`, but must not yield there."""
         self.columns: Columns = self.whatif.columns
-        self.workloads: Workloads = ground.workloads
-        self.groups: PodGroups = ground.groups
-        self.node_mask: Callable[[int], Mask] = ground.feasibility.node_mask
-        """[N] for a pod: where the nodes' own rules (taints, labels, readiness) let it be; room is another matter."""
-        self.moved: set[int] = ground.moved
-        """Pods that the plan moves already: they are not moved again."""
+        self.workloads: Workloads = context.workloads
+        self.groups: PodGroups = context.groups
+        self.node_mask: Callable[[int], Mask] = context.feasibility.node_mask
+        """[N] for a pod: where rules about nodes (taints, labels, readiness) let it be, whatever room there is."""
+        self.moved: set[int] = context.moved
+        """Pods that the plan moves already; they are not moved again."""
         self.nodes: tuple[Node, ...] = self.columns.nodes
         self.pods: Sequence[Pod] = self.columns.pods
-        self.resources: list[str] = ground.load.labels
-        """[R]: the resources that count, as people call them: CPU, memory, then those with a threshold of their own."""
-        self.names: list[str] = ground.load.names
-        """[R]: the same, as Kubernetes calls them."""
-        self.levels: NodeThresholds = ground.levels
-        """What thresholds are reckoned from."""
-        self.first: Ints = ground.load.first
+        self.resources: list[str] = context.load.labels
+        """[R]: display names of the resources that count: CPU, memory, then others with a threshold."""
+        self.names: list[str] = context.load.names
+        """[R]: their names in Kubernetes."""
+        self.levels: NodeThresholds = context.levels
+        """Thresholds by node, and what they are computed from."""
+        self.first: Ints = context.load.first
         """[R, N]: what was used before any move."""
-        self.thresholds: Floats = ground.levels.percent
+        self.thresholds: Floats = context.levels.percent
         """[R, N]: per cent above which a node is hot."""
-        self.capacity: Ints = ground.load.capacity
+        self.capacity: Ints = context.load.capacity
         """[R, N]: allocatable CPU (thousandths), memory (bytes) and so on."""
-        self.limit: Ints = ground.levels.limit
+        self.limit: Ints = context.levels.limit
         """[R, N]: the most that keeps a node from being hot."""
         self._inverse: Floats = 100.0 / np.maximum(self.capacity, 1)
         self.workers: Mask = scope & np.array(
             [n.ready and not n.problem and not n.control_plane for n in self.nodes], np.bool_
         )
-        """[N]: nodes in scope that run, the control plane's aside."""
+        """[N]: Ready nodes in scope, without the control plane."""
         self.open: Mask = self.workers & np.array(
             [not (node.unschedulable or node.maintenance or node.deleting) for node in self.nodes], np.bool_
         )
-        """[N]: nodes in scope that pods may be moved to, as far as the node itself goes."""
+        """[N]: workers in scope that are schedulable and not under maintenance."""
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """What the plan is made of."""
+        """The input of the plan."""
         return self.columns.snapshot
 
     @property
     def now(self) -> float | None:
-        """When the snapshot was taken, where that is known."""
+        """When the snapshot was taken, if that is known."""
         return self.columns.snapshot.taken_at
 
     @property
@@ -210,118 +204,120 @@ class View:
         return self.whatif.at
 
     def pods_in_scope(self) -> list[int]:
-        """The pods on nodes in scope that are not moved yet, in the snapshot's order."""
+        """List the pods on nodes in scope that are not moved yet, in the snapshot's order."""
         at = self.whatif.at
         found: list[int] = np.flatnonzero((at >= 0) & self.scope[at]).tolist()
         return [pod for pod in found if pod not in self.moved] if self.moved else found
 
     @property
     def used(self) -> Ints:
-        """[R, N]: what is used, by pending pods too that are expected on a node: what others may not take."""
-        return self._ground.load.used
+        """[R, N]: what is used, also by pending pods that are expected on a node."""
+        return self._context.load.used
 
     @property
     def utilisation(self) -> Floats:
         """[R, N]: per cent of allocatable. A node without capacity is full as soon as anything is on it.
 
-        Pods that are only expected do not count here: as long as they have not come, there is nothing to put right.
+        Expected pods don't count: until they come, there is nothing to do.
         """
-        found: Floats = self._ground.load.present * self._inverse
+        found: Floats = self._context.load.present * self._inverse
         return found
 
     @property
     def utilisation_ahead(self) -> Floats:
-        """[R, N]: the same, with pods that are only expected: what a target would be at if they come."""
-        found: Floats = self._ground.load.used * self._inverse
+        """[R, N]: the same with expected pods: what targets are at if they come."""
+        found: Floats = self._context.load.used * self._inverse
         return found
 
     def utilisation_of(self, node: int) -> Floats:
-        """[R]: of one node."""
-        found: Floats = self._ground.load.present_of(node) * self._inverse[:, node]
+        """[R]: the utilisation of one node."""
+        found: Floats = self._context.load.present_of(node) * self._inverse[:, node]
         return found
 
     def within(self, limit: Ints) -> Mask:
-        """[N]: nodes that use no more than this [R, N] of any resource."""
-        found: Mask = np.asarray((self._ground.load.present <= limit).all(axis=0))
+        """[N]: nodes that use no more than this limit [R, N] of any resource."""
+        found: Mask = np.asarray((self._context.load.present <= limit).all(axis=0))
         return found
 
     @property
     def hot(self) -> Mask:
-        """[N]: nodes in scope that are over a threshold, and have been for as long as the operator wants."""
-        found: Mask = (self._ground.load.present > self.limit).any(axis=0) & self.workers & self._ground.ripe
+        """[N]: nodes in scope that are over a threshold, and have been for hotAfterCycles."""
+        found: Mask = (
+            (self._context.load.present > self.limit).any(axis=0) & self.workers & self._context.hot_long_enough
+        )
         return found
 
     @cached_property
     def has(self) -> Mask:
-        """[R, N]: nodes that have any of a resource; CPU and memory every node has."""
+        """[R, N]: nodes that have any of a resource; every node has CPU and memory."""
         found: Mask = self.capacity > 0
         found[: MEMORY + 1] = True
         return found
 
     def requests(self, pod: int) -> Ints:
-        """[R]: what a pod would count for on another node."""
-        return self._ground.load.requests(pod)
+        """[R]: what a pod would use of another node."""
+        return self._context.load.requests(pod)
 
     def relief(self, pod: int, node: int) -> Floats:
-        """[R]: what a pod that leaves a node gives back of it, in per cent."""
+        """[R]: what a pod gives back of a node when it leaves, in per cent."""
         found: Floats = self.held([pod])[0] * self._inverse[:, node]
         return found
 
     def share(self, pod: int, node: int) -> Floats:
-        """[R]: what a pod would take of a node, in per cent."""
+        """[R]: what a pod would use of a node, in per cent."""
         found: Floats = self.requests(pod) * self._inverse[:, node]
         return found
 
     def shares(self, pod: int, nodes: NDArray[np.intp] | None = None) -> Floats:
-        """[R, n]: the same of several nodes, or of all."""
+        """[R, n]: the same for several nodes, or all."""
         inverse = self._inverse if nodes is None else self._inverse[:, nodes]
         found: Floats = self.requests(pod)[:, None] * inverse
         return found
 
     def excess(self, node: int) -> Ints:
-        """[R]: what is used above what keeps a node from being hot; negative when it isn't."""
-        found: Ints = self._ground.load.present_of(node) - self.limit[:, node]
+        """[R]: what is used above the limit of a hot node; negative below it."""
+        found: Ints = self._context.load.present_of(node) - self.limit[:, node]
         return found
 
     def pods_on(self, node: int) -> list[int]:
-        """The pods on a node."""
+        """List the pods on a node."""
         return self.whatif.pods_on(node)
 
     def held(self, pods: list[int]) -> Ints:
         """[n, R]: what each of these pods gives back when it leaves."""
-        return self._ground.load.held(pods)
+        return self._context.load.held(pods)
 
     def method(self, pod: int) -> Method:
-        """How the pod would be moved."""
-        return self._ground.judge.method(pod)
+        """Choose the method by which the pod would be moved."""
+        return self._context.planner.method(pod)
 
     def objection(self, pod: int) -> tuple[str, str] | None:
-        """Which guard or budget objects to moving the pod, and why; None when none does."""
-        return self._ground.judge.objection(pod)
+        """Find the guard or limit that objects to moving the pod, and why; None if there is none."""
+        return self._context.planner.objection(pod)
 
     def feasible_targets(self, pod: int) -> Mask:
-        """[N]: where the pod could be moved now, within thresholds and limits."""
-        return self._ground.judge.feasible_targets(pod)
+        """[N]: nodes that the pod could be moved to now, within thresholds and limits."""
+        return self._context.planner.feasible_targets(pod)
 
     def accepted_by_others(self, pod: int, besides: str = "") -> Mask | None:
-        """[N]: where no other strategy would want the pod away again; None for anywhere.
+        """[N]: nodes on which all other strategies would leave the pod; None means all of them.
 
-        The strategy that is asked now has no say, nor the one named `besides`.
+        The strategy that is running and the one named `besides` don't count.
         """
-        return self._ground.judge.accepted_by_others(pod, besides)
+        return self._context.planner.accepted_by_others(pod, besides)
 
     def cost(self, pod: int) -> Floats:
-        """[N]: how targets rank where a strategy leaves it open; lower is better. Not to be changed: copy it."""
-        return self._ground.judge.cost(pod)
+        """[N]: the usual ranking of targets; lower is better. Copy it before changing it."""
+        return self._context.planner.cost(pod)
 
     @property
     def moves_left(self) -> int | None:
-        """How many moves the plan may still make; None without a limit."""
-        return self._ground.judge.moves_left
+        """How many moves the plan may still make; None means no limit."""
+        return self._context.planner.moves_left
 
     @property
     def vacant(self) -> Mask:
-        """[N]: nodes that bear nothing but pods that belong to their node (DaemonSet and static pods), or may come."""
+        """[N]: nodes with nothing but DaemonSet, static and expected pods."""
         counts, expected = self.residents.counts, self.whatif.expected
         if expected:
             counts = counts - np.bincount([*expected.values()], minlength=len(counts))
@@ -330,5 +326,5 @@ class View:
 
     @cached_property
     def residents(self) -> Residents:
-        """The pods that do not belong to their node."""
+        """Counts the pods that do not belong to their node."""
         return Residents(self.whatif)

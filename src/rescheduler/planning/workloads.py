@@ -1,4 +1,4 @@
-"""Who a pod belongs to: its controller, the workload above it, and how many replicas that wants."""
+"""A pod's controller, the workload above it, its replicas, and the method by which the pod can be moved."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rescheduler.model.selector import Operator, Selector
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.time import InstantError, parse_instant
 
+_OF_THEIR_NODE = ("DaemonSet", "Node")
+
 
 class Workloads:
     """Looks up owners in a snapshot."""
@@ -22,13 +24,13 @@ class Workloads:
         self._keys: dict[tuple[str, object], WorkloadKey] = {}
 
     def controller(self, pod: Pod) -> Workload | None:
-        """The object that owns the pod directly, where the input has it."""
+        """Return the object that owns the pod directly, if the input has it."""
         if pod.owner is None:
             return None
         return self._snapshot.workloads.get((pod.owner.kind, pod.namespace, pod.owner.name))
 
     def top(self, pod: Pod) -> Workload | None:
-        """The object that a user made: the Deployment above a ReplicaSet, else the controller itself."""
+        """Return the object that a user created: the Deployment above a ReplicaSet, else the controller itself."""
         controller = self.controller(pod)
         if controller is None or controller.owner is None:
             return controller
@@ -36,7 +38,7 @@ class Workloads:
         return self._snapshot.workloads.get(above, controller)
 
     def key(self, pod: Pod) -> WorkloadKey:
-        """What the pod's workload is called; a pod without a controller is its own."""
+        """Return the key of the pod's workload; a pod without a controller is its own workload."""
         if pod.owner is None:
             return ("Pod", pod.namespace, pod.name)
         known = (pod.namespace, pod.owner)
@@ -50,7 +52,7 @@ class Workloads:
         return self._keys[known]
 
     def replicas(self, pod: Pod) -> int:
-        """How many pods the pod's controller wants; where it isn't known, how many it has."""
+        """Return how many replicas the pod's controller wants; if that is unknown, how many there are."""
         controller = self.controller(pod)
         if controller is not None and controller.replicas is not None:
             return controller.replicas
@@ -61,14 +63,14 @@ class Workloads:
         return Counter((pod.namespace, pod.owner) for pod in self._snapshot.pods if pod.owner and not pod.finished)
 
     def annotation(self, pod: Pod, key: str) -> str | None:
-        """An annotation of ours on the pod, its controller or its workload; the nearest one counts."""
+        """Find an annotation of ours on the pod, its controller or its workload; the nearest one counts."""
         for holder in (pod, self.controller(pod), self.top(pod)):
             if holder is not None and key in holder.annotations:
                 return holder.annotations[key]
         return None
 
     def only_ready(self, pod: Pod) -> bool:
-        """Whether no sibling of a Ready pod is Ready besides it."""
+        """Whether it is the only Ready pod of its controller."""
         return pod.ready and self._ready[(pod.namespace, pod.owner)] <= 1
 
     @cached_property
@@ -78,16 +80,22 @@ class Workloads:
 
     @cached_property
     def last_moves(self) -> dict[WorkloadKey, tuple[float | None, str]]:
-        """When each workload was last touched by us, by the marks on its pods; None for a time that is none."""
+        """When each workload was last moved, by annotations on its pods; None for a text that is not a time."""
         moved: dict[WorkloadKey, tuple[float | None, str]] = {}
         for pod in self._snapshot.pods:
             written = pod.annotations.get(labels.MIGRATION_TIME) if pod.annotations else None
             if written is not None:
                 key = self.key(pod)
                 found = (_instant(written), written)
-                # A time that cannot be read outranks all others: it has to be seen to.
+                # A text that is not a time outranks all others: a person has to fix it.
                 moved[key] = max(moved.get(key, found), found, key=lambda m: (m[0] is None, m[0] or 0.0, m[1]))
         return moved
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod stays on its node when others leave: it is of a DaemonSet, static, or a mirror pod."""
+    # Most pods have no annotations, and `static` looks at them.
+    return (pod.owner is not None and pod.owner.kind in _OF_THEIR_NODE) or (bool(pod.annotations) and pod.static)
 
 
 def _instant(written: str) -> float | None:
@@ -109,7 +117,7 @@ class MethodChooser:
         self._wanted = wanted
 
     def choose(self, pod: Pod) -> Method:
-        """The gentlest method that fits the pod, unless the operator wants evictions."""
+        """Choose the gentlest method that fits the pod, unless the operator wants evictions."""
         if pod.owner is None:
             return Method.COPY
         wanted = self._workloads.annotation(pod, labels.MIGRATION_METHOD) or self._wanted
@@ -118,7 +126,7 @@ class MethodChooser:
         return Method.HANDOFF
 
     def cannot_hand_off(self, pod: Pod) -> str:
-        """Why a second instance cannot take over beside this one; empty when it can."""
+        """Explain why a second instance cannot take over beside this one; empty if it can."""
         if pod.owner is None or pod.owner.kind != "ReplicaSet":
             return "only a ReplicaSet adopts a pod that is made beside its own"
         if not pod.ready:
@@ -139,7 +147,7 @@ class MethodChooser:
         return claim is not None and bool(_SHARED_MODES.intersection(claim.access_modes))
 
     def _withholdable(self, pod: Pod) -> bool:
-        """Whether the copy can be kept from the ReplicaSet by leaving a label out, and from nobody else."""
+        """Whether leaving out a label hides the copy from the ReplicaSet, but not from disruption budgets."""
         controller = self._workloads.controller(pod)
         if controller is None or controller.selector is None:
             return labels.TEMPLATE_HASH in pod.labels
@@ -149,6 +157,6 @@ class MethodChooser:
         return bool(keys - self._selected_by_budgets(pod))
 
     def _selected_by_budgets(self, pod: Pod) -> set[str]:
-        """Labels that a disruption budget goes by: without them the copy would not count for it."""
+        """Find the labels that disruption budgets select by: without them the copy would not count for a budget."""
         near = (b.selector for b in self._snapshot.budgets if b.namespace == pod.namespace)
         return {r.key for s in near if isinstance(s, Selector) for r in s.requirements}

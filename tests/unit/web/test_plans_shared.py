@@ -63,7 +63,7 @@ class Thinker:
         return found
 
     def _context(self, snapshot: ClusterSnapshot) -> GuardContext:
-        return Planner(snapshot, Policy()).context
+        return Planner(snapshot, Policy()).guard_context
 
 
 async def test_those_who_ask_at_the_same_time_share_one_plan() -> None:
