@@ -1,8 +1,8 @@
 """What one pod counts for: what it requests, what was measured of it, or the larger of the two.
 
-`utilization` decides. What was not measured of a pod is taken from its workload's mean, and where there is none of that
-either, from its requests. Only CPU and memory are measured; of every other resource requests count. Whether a pod
-fits on a node is another matter: kube-scheduler goes by requests, so feasibility does too.
+`utilization` decides which. Without a measurement, the mean of the pod's workload counts, and without that its
+requests. Only CPU and memory are measured; requests count for all other resources. Feasibility always uses requests, as
+kube-scheduler does.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rescheduler.planning.whatif import WhatIf
 from rescheduler.planning.workloads import Workloads
 
 Amounts = tuple[int, ...]
-"""One number a counted resource: CPU in thousandths, memory in bytes, everything else as Kubernetes counts it."""
+"""One number per counted resource: CPU in thousandths, memory in bytes, others as Kubernetes counts them."""
 
 MEASURED = ("cpu", "memory")
 
 
 class PodMeasure:
-    """Amounts of pods, in the order of the resources that are counted."""
+    """Computes the amounts of single pods, in the order of the counted resources."""
 
     def __init__(
         self,
@@ -43,24 +43,24 @@ class PodMeasure:
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot, utilization: Utilization, resources: Sequence[str]) -> PodMeasure:
-        """As a snapshot has it."""
+        """Make one for a snapshot."""
         return cls(snapshot.measured, utilization, resources, Workloads(snapshot).key)
 
     @property
     def measured(self) -> bool:
-        """Whether anything else than requests counts."""
+        """Whether measured use counts."""
         return self._found is not None
 
     def held(self, pod: Pod) -> Amounts:
-        """What it counts for on its node."""
+        """Compute what a pod counts for on its node."""
         return self._counted(pod, pod.held)
 
     def requests(self, pod: Pod) -> Amounts:
-        """What it would count for on another node: as much as here, if that was measured."""
+        """Compute what a pod would count for on another node: the same, if its use was measured."""
         return self._counted(pod, pod.shape.requests)
 
     def known(self, pod: Pod) -> Requests | None:
-        """What was measured of it, and what was not of its workload; None when nothing was."""
+        """Return the measured use of a pod, completed from its workload; None if nothing was measured."""
         if self._found is None:
             return None
         own = self._found.pods.get((pod.namespace, pod.name))
@@ -71,7 +71,7 @@ class PodMeasure:
         return tuple((dict(like) | dict(own)).items()) if own and like else own or like
 
     def node(self, name: str) -> Amounts | None:
-        """What was measured of a node, pods and everything else on it; None when nothing was."""
+        """Return the measured use of a node, with everything on it; None if it was not measured."""
         found = self._found.nodes.get(name) if self._found is not None else None
         if found is None:
             return None
@@ -79,7 +79,7 @@ class PodMeasure:
         return tuple([min(amounts.get(each, 0), CAP) if each in MEASURED else 0 for each in self._resources])
 
     def whole(self, name: str, pods: Amounts) -> Amounts:
-        """What a node counts for whose pods count for so much: what it uses besides them is its own."""
+        """Compute what a node counts for from the sum of its pods: system overhead is added."""
         found = self._found
         if found is None:
             return pods
@@ -101,7 +101,7 @@ _LABELS = {"cpu": "CPU"}
 
 
 class Load:
-    """Amounts by counted resource [R]; a listener of the what-if where they are measured."""
+    """Amounts by counted resource [R] of all nodes; a listener of the what-if if use is measured."""
 
     def __init__(self, whatif: WhatIf, utilization: Utilization, resources: Sequence[str]) -> None:
         self._whatif = whatif
@@ -109,17 +109,17 @@ class Load:
         self._utilization = utilization
         known = [name for name in resources if name in whatif.columns.resource_index]
         self._rows = np.array([whatif.columns.resource_index[name] for name in known], np.intp)
-        # CPU and memory are the first rows: what is asked most often is then no copy.
+        # CPU and memory are the first rows, so that the common case needs no copy.
         self._plain = len(known) == 2
         self.names = known
         self.labels = [_LABELS.get(name, name) for name in known]
-        """What people call the resources."""
+        """Display names of the resources."""
         self.measure = PodMeasure.of(whatif.columns.snapshot, utilization, known)
         self._of_pods: Ints | None = None
         self._used: Ints | None = None
         if self.measure.measured:
-            self._of_pods = self._measured()
-            self._used = self._summed(self._of_pods)
+            self._of_pods = self._measure_pods()
+            self._used = self._sum_by_node(self._of_pods)
             whatif.add_listener(self)
         self.capacity: Ints = whatif.columns.allocatable[:2] if self._plain else whatif.columns.allocatable[self._rows]
         """[R, N]: what is allocatable."""
@@ -137,7 +137,7 @@ class Load:
 
     @property
     def present(self) -> Ints:
-        """[R, N]: what is used now by those who are there: pods that are only expected may come elsewhere, or never."""
+        """[R, N]: what is used now without expected pods, which may come elsewhere, or never."""
         return self.used - self._ahead if self._whatif.expected else self.used
 
     def of_node(self, node: int) -> Ints:
@@ -146,22 +146,22 @@ class Load:
         return found
 
     def present_of(self, node: int) -> Ints:
-        """[R]: what is used of one node by those who are there."""
+        """[R]: what is used of one node without expected pods."""
         found: Ints = self.of_node(node)
         return found - self._ahead[:, node] if self._whatif.expected else found
 
     @property
     def _ahead(self) -> Ints:
-        """[R, N]: what pods that are only expected would use."""
+        """[R, N]: what expected pods would use."""
         expected = self._whatif.expected
-        if self._counted_ahead < len(expected):  # nobody who was expected once is not any more
+        if self._counted_ahead < len(expected):  # expected pods stay expected
             for pod, node in list(expected.items())[self._counted_ahead :]:
                 self._of_expected[:, node] += self.requests(pod)
             self._counted_ahead = len(expected)
         return self._of_expected
 
     def requests(self, pod: int) -> Ints:
-        """[R]: what a pod would count for on another node."""
+        """[R]: what a pod would use of another node."""
         if self._of_pods is not None:
             mine: Ints = self._of_pods[pod]
             return mine
@@ -181,7 +181,7 @@ class Load:
         return found
 
     def at_home(self, pod: int) -> Ints:
-        """[R]: what a pod counts for where the snapshot has it."""
+        """[R]: what a pod uses of its node in the snapshot."""
         if self._of_pods is not None:
             mine: Ints = self._of_pods[pod]
             return mine
@@ -194,7 +194,7 @@ class Load:
             self._used[:, node] += delta * self._of_pods[pod]
 
     def warnings(self) -> Iterator[str]:
-        """What is said to be measured and is not, so that requests count instead."""
+        """Warn if use should be measured but was not, so that requests count instead."""
         snapshot = self._columns.snapshot
         if self._utilization is Utilization.REQUESTS:
             return
@@ -203,11 +203,11 @@ class Load:
             return
         yield from snapshot.measured.warnings
 
-    def _measured(self) -> Ints:
+    def _measure_pods(self) -> Ints:
         rows = [self.measure.requests(pod) for pod in self._columns.pods]
         return np.array(rows, np.int64).reshape(len(rows), len(self.names))
 
-    def _summed(self, of_pods: Ints) -> Ints:
+    def _sum_by_node(self, of_pods: Ints) -> Ints:
         """[R, N]: the pods of each node, and what the node uses besides them."""
         nodes, at = self._columns.nodes, self._columns.pod_at
         pods = np.zeros((len(nodes), len(self.names)), np.int64)

@@ -1,4 +1,4 @@
-"""What the input doesn't say, and which check is weaker for it; and what it says in a way that cannot be understood."""
+"""Makes a plan: lets strategies propose, decides on each proposal, and lays accepted moves into the what-if."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMED = 3  # pods of one template mostly have the same mistake
 
 
 def input_warnings(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
-    """One sentence for each kind that is missing and would have been looked at, and for each mark that says nothing."""
+    """Warn of each missing kind that a check would need, and of each eviction cost that is not a number."""
     found: list[str] = []
     if "PodDisruptionBudget" not in snapshot.kinds:
         found.append("the input has no PodDisruptionBudget: if the cluster has any, their headroom is not checked")
@@ -65,19 +65,19 @@ def input_warnings(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
 
 
 def unknown_resources(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str]:
-    """One sentence for each resource that has a threshold and that no node has: mostly its name is wrong."""
+    """Warn of each resource that has a threshold and that no node has: mostly its name is wrong."""
     had = {name for node in snapshot.nodes for name, _ in node.allocatable}
-    told: set[str] = set()
+    seen: set[str] = set()
     for field, name in _with_thresholds(policy):
-        if name not in had and name not in told:
-            told.add(name)
+        if name not in had and name not in seen:
+            seen.add(name)
             near = difflib.get_close_matches(name, had, n=1)
             meant = f", did you mean {near[0]}?" if near else ": it is not heeded"
             yield f"{field} names {name}, which no node has{meant}"
 
 
 def _with_thresholds(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Field and resource, CPU and memory aside; what a pool has from the top is told of the top."""
+    """Find fields and resources with thresholds, except CPU and memory; pools inherit those of the top level."""
     yield from (("thresholds", name) for name, _ in policy.node_thresholds.others)
     for pool in policy.node_pools:
         yield from ((f"thresholds of pool {pool.name}", name) for name, _ in pool.thresholds.others)
@@ -102,18 +102,18 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A move that has been laid into the what-if."""
+    """A move that is part of the what-if."""
 
     pod: int
     source: int
     target: int
     method: Method
     spent: bool = True
-    """Whether budgets were charged for it; on second thoughts they have been already."""
+    """Whether it spent budgets; a move that is only changed has spent them already."""
 
 
 class Planner:
-    """Plans one cycle; make a new one for the next."""
+    """Plans one cycle."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy) -> None:
         self.snapshot = snapshot
@@ -126,7 +126,7 @@ class Planner:
         self.workloads = Workloads(snapshot)
         groups = PodGroups(self.columns, policy.group_labels)
         self._view_context = PlanningContext(
-            self.feasibility, self.load, self.levels, self.workloads, groups, self, self._ripe(), set()
+            self.feasibility, self.load, self.levels, self.workloads, groups, self, self._hot_long_enough(), set()
         )
         self._views: dict[str | None, View] = {}
         self.view = self.view_of(None)
@@ -141,43 +141,43 @@ class Planner:
         self.targets = TargetFinder(self.feasibility, self.view, self._ranking, self._budgets)
         self._moves: list[Move] = []
         self.reasons: dict[int, tuple[str, str]] = {}
-        """For each pod that is moved: the strategy that wanted it first, and why."""
+        """For each pod that is moved: the strategy that proposed it first, and its reason."""
         self.rejections: dict[int, Rejection] = {}
         self.removed: dict[int, tuple[str, PodMove]] = {}
         """The pods that are removed: the strategy that proposed it, and its PodMove."""
         self._proposals = 0
         self._running = ""
-        """The strategy that is asked now, or whose proposal is decided."""
+        """The strategy that is running, or whose proposal is decided."""
         self.not_for_gain: set[str] = set()
-        """Strategies whose moves promise no gain: they have another purpose."""
+        """Strategies whose moves have another purpose than less busy nodes."""
 
-    def _ripe(self) -> Mask:
-        """[N]: nodes that count as hot if they are hot now, too; without a memory of earlier cycles, all."""
+    def _hot_long_enough(self) -> Mask:
+        """[N]: nodes that count as hot if they are hot now; all of them if earlier cycles are unknown."""
         before, wanted = self.snapshot.hot_for, self.levels.hot_after
         if before is None:
             return np.ones(len(self.columns.nodes), np.bool_)
         so_far = np.array([before.get(node.name, 0) + 1 for node in self.columns.nodes], np.int32)
-        ripe: Mask = so_far >= wanted
-        return ripe
+        long_enough: Mask = so_far >= wanted
+        return long_enough
 
     def hot_before(self) -> list[str]:
-        """The nodes that were over a threshold before any move."""
+        """Name the nodes that were over a threshold before any move."""
         found = (self.load.first > self.levels.limit).any(axis=0) & self.view.workers
         return [self.columns.nodes[node].name for node in np.flatnonzero(found)]
 
     def view_of(self, pool: str | None) -> View:
-        """What a strategy of this pool sees."""
+        """Return what strategies of this pool see."""
         if pool not in self._views:
             self._views[pool] = View(self._view_context, self.levels.within(pool))
         return self._views[pool]
 
     def plan(self, strategies: Iterable[Strategy[StrategySettings]]) -> Plan:
-        """Let each strategy propose until it has nothing left to put right."""
+        """Let each strategy propose until it has nothing left to do."""
         self.run_strategies(strategies)
         return self.build_plan()
 
     def run_strategies(self, strategies: Iterable[Strategy[StrategySettings]]) -> None:
-        """Ask each strategy for proposals and answer them: what must be done before what would be nice."""
+        """Run the strategies in their order, and decide on each proposal."""
         in_order = sorted(strategies, key=lambda one: (one.order, one.name, one.pool or ""))
         self.targets.consulted = [(each, self.view_of(each.pool)) for each in in_order]
         self.not_for_gain = {each.name for each in in_order if not each.for_gain}
@@ -192,7 +192,7 @@ class Planner:
                 continue
 
     def build_plan(self) -> Plan:
-        """What has been decided so far."""
+        """Return the plan so far."""
         rejections = [rejection for pod, rejection in self.rejections.items() if pod not in self.reasons]
         unknown = unknown_resources(self.snapshot, self.policy)
         said = (*self.snapshot.warnings, *input_warnings(self.snapshot, self.columns), *self.load.warnings(), *unknown)
@@ -207,7 +207,7 @@ class Planner:
 
     @property
     def moves_left(self) -> int | None:
-        """How many moves the plan may still make; None without a limit."""
+        """How many moves the plan may still make; None means no limit."""
         return self._budgets.moves_left
 
     @property
@@ -216,25 +216,25 @@ class Planner:
         return self._budgets.exhausted
 
     def decide(self, strategy: str, proposal: Proposal) -> ProposalResult:
-        """Take the whole proposal, or leave everything as it was."""
+        """Accept the whole proposal, or leave everything as it was."""
         self._running = strategy
-        along = self._along(proposal.pod_moves)
+        along = self._find_group_members(proposal.pod_moves)
         pod_moves = (*proposal.pod_moves, *(pod_move for pod_move, _ in along.values()))
-        if refused := self._too_many(pod_moves, strategy):
+        if refused := self._check_size(pod_moves, strategy):
             return self._refuse(pod_moves[0], replace(refused, strategy=strategy), proposal)
         undo: list[Callable[[], None]] = []
         moves: list[Move] = []
         for pod_move in pod_moves:
-            # Whoever only comes along may not be sent where the strategy itself would want it away again.
+            # Other members of a pod group are moved only to where the strategy itself would leave them alone.
             found = (
                 self._remove(pod_move)
                 if pod_move.removal
                 else self._place(pod_move, "" if pod_move.pod in along else strategy)
             )
             if isinstance(found, Rejection):
-                _take_back(undo)
+                _revert(undo)
                 if pod_move.pod in along:
-                    pod_move, found = self._held_back(along[pod_move.pod][1], found)
+                    pod_move, found = self._explain_group(along[pod_move.pod][1], found)
                 return self._refuse(pod_move, replace(found, strategy=strategy), proposal)
             undo.append(lambda done=found: self._undo(done))  # type: ignore[misc]  # mypy cannot infer such a lambda
             moves.append(self._move(strategy, pod_move, found))
@@ -244,16 +244,16 @@ class Planner:
                 why = (
                     f"{self.columns.pods[pod].full_name} would not fit on {self.columns.nodes[node].name} all the same"
                 )
-                _take_back(undo)
-                if not pod_moves:  # room was only to be kept free for it: there is nobody to tell
+                _revert(undo)
+                if not pod_moves:  # it only kept room free: there is no pod to reject
                     return ProposalResult(exhausted=self._budgets.exhausted)
                 return self._refuse(
                     pod_moves[0], self._rejection(pod_moves[0].pod, PlanGuard.NO_ROOM, why, strategy), proposal
                 )
             undo.append(arrived)
-        self.whatif.expect(proposal.arrivals)  # together they may be company for each other; not for the rest
+        self.whatif.expect(proposal.arrivals)  # they may satisfy each other's affinity, but no other pod's
         for pod, node in proposal.arrivals:
-            self._ranking.changed(pod, node, 0)  # who is only expected makes no node busier
+            self._ranking.changed(pod, node, 0)  # expected pods don't count as load
         self._proposals += bool(moves)
         self._moves.extend(moves)
         self.view.moved.update([*(pod_move.pod for pod_move in pod_moves), *(pod for pod, _ in proposal.arrivals)])
@@ -263,7 +263,7 @@ class Planner:
                 self.removed[pod_move.pod] = (strategy, pod_move)
         return ProposalResult(tuple(moves), exhausted=self._budgets.exhausted)
 
-    def _along(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
+    def _find_group_members(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
         """Find the other members of these pod groups: for each its own move, and the proposed one it follows."""
         groups, moved = self._view_context.groups, self.view.moved
         wished = {pod_move.pod for pod_move in pod_moves}
@@ -275,20 +275,20 @@ class Planner:
                     along[pod] = (PodMove(pod, why, force=pod_move.force), pod_move)
         return along
 
-    def _held_back(self, pod_move: PodMove, by: Rejection) -> tuple[PodMove, Rejection]:
+    def _explain_group(self, pod_move: PodMove, by: Rejection) -> tuple[PodMove, Rejection]:
         """Explain that another member of the pod group is refused, for the pod that was proposed."""
         group = self._view_context.groups.name(pod_move.pod)
         why = f"pod group {group} moves together or not at all, and {by.namespace}/{by.pod}: {by.reason}"
         return pod_move, self._rejection(pod_move.pod, by.guard, why)
 
-    def _too_many(self, pod_moves: tuple[PodMove, ...], strategy: str) -> Rejection | None:
-        """Why so many never go together, however empty the plan or the hour is."""
+    def _check_size(self, pod_moves: tuple[PodMove, ...], strategy: str) -> Rejection | None:
+        """Refuse a proposal that is larger than the limit of a plan or of an hour."""
         most, hourly = self.policy.max_reschedule_pods, self.policy.when.moves_per_hour
         if most is not None and len(pod_moves) > max(most, 1):
             guard, limit = PlanGuard.MAX_RESCHEDULE_PODS, f"maxReschedulePods is {most}"
         elif hourly is not None and len(pod_moves) > hourly and not is_mandatory(strategy):
             guard, limit = PlanGuard.MOVES_PER_HOUR, f"when.movesPerHour is {hourly}"
-        elif not is_mandatory(strategy) and (crowd := self._crowd(pod_moves)):
+        elif not is_mandatory(strategy) and (crowd := self._describe_crowd(pod_moves)):
             guard, limit = (
                 PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE,
                 f"{crowd}, and {FIELD} is {self.policy.when.moves_per_hour_per_namespace}",
@@ -299,8 +299,8 @@ class Planner:
             pod_moves[0].pod, guard, f"{len(pod_moves)} pods move together or not at all, and {limit}"
         )
 
-    def _crowd(self, pod_moves: tuple[PodMove, ...]) -> str:
-        """How many of these are of one namespace, if those never go within an hour; empty if they may."""
+    def _describe_crowd(self, pod_moves: tuple[PodMove, ...]) -> str:
+        """Describe the namespace that has more of these moves than an hour allows; empty if there is none."""
         most = self.policy.when.moves_per_hour_per_namespace
         if most is None or len(pod_moves) <= most:
             return ""
@@ -313,39 +313,41 @@ class Planner:
         if proposal.otherwise:
             rejection = replace(rejection, reason=f"{proposal.otherwise}: {rejection.reason}")
         known = self.rejections.get(pod_move.pod)
-        # The first reason stands: a later try may only meet what the plan itself has spent since. Words may change.
+        # The first reason counts: a later try may be refused for what the plan has spent since. The text may change.
         if known is None or (known.strategy, known.guard) == (rejection.strategy, rejection.guard):
             self.rejections[pod_move.pod] = rejection
         return ProposalResult(rejection=rejection, exhausted=self._budgets.exhausted)
 
     def method(self, pod: int) -> Method:
-        """How a pod would be moved."""
+        """Choose the method for a pod."""
         return self.guard_context.methods.choose(self.columns.pods[pod])
 
     def feasible_targets(self, pod: int) -> Mask:
-        """[N]: where a pod could be moved now, within thresholds and limits."""
+        """[N]: nodes that a pod could be moved to now, within thresholds and limits."""
         return self.targets.feasible_targets(pod, self.method(pod))
 
     def accepted_by_others(self, pod: int, besides: str = "") -> Mask | None:
-        """[N]: where no strategy but the one that is asked now, or `besides`, would want a pod away; None: anywhere."""
+        """[N]: nodes where all strategies but the running one and `besides` leave a pod alone; None means all."""
         return self.targets.accepted_by_others(pod, self._running, besides)
 
     def cost(self, pod: int) -> Floats:
-        """[N]: how the planner itself ranks targets of a pod."""
+        """[N]: the usual ranking of a pod's targets."""
         return self._ranking.cost(pod)
 
     def objection(self, index: int) -> tuple[str, str] | None:
-        """Which guard or budget objects to moving a pod, and why."""
+        """Find the guard or limit that objects to moving a pod."""
         pod, source = self.columns.pods[index], int(self.whatif.at[index])
         objection = first_objection(pod, self.guard_context)
         if objection is None and source < 0:
             objection = (str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input")
-        if objection is None and index not in self.reasons:  # on second thoughts, it has spent what a move costs
-            return self._limited(source, pod) or self._disruption.objection(pod, self.guard_context.methods.choose(pod))
+        if objection is None and index not in self.reasons:  # otherwise it has spent its budgets already
+            return self._limit_objection(source, pod) or self._disruption.objection(
+                pod, self.guard_context.methods.choose(pod)
+            )
         return objection
 
     def _place(self, pod_move: PodMove, strategy: str) -> _Placed | Rejection:
-        """Find the best target for a pod and lay the move into the what-if; or say what refuses it."""
+        """Find the best target for a pod and apply the move to the what-if, or return what refuses it."""
         if pod_move.pod in self.view.moved:
             return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan moves it already")
         if objection := self.objection(pod_move.pod):
@@ -362,12 +364,12 @@ class Planner:
         return _Placed(pod_move.pod, source, target, method, fresh)
 
     def _remove(self, pod_move: PodMove) -> _Placed | Rejection:
-        """Let a pod that has ended be removed; it holds nothing, so that nothing changes for the others."""
+        """Plan the removal of a pod that has ended; it uses nothing, so the what-if stays the same."""
         pod = self.columns.pods[pod_move.pod]
         if pod_move.pod in self.view.moved:
             return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan removes it already")
         source = self.columns.node_index.get(pod.node, _NOWHERE)
-        objection = objection_to_removal(pod, self.guard_context) or self._limited(source, pod)
+        objection = objection_to_removal(pod, self.guard_context) or self._limit_objection(source, pod)
         if objection:
             return self._rejection(pod_move.pod, *objection)
         self._spend(source, _NOWHERE, pod)
@@ -382,13 +384,13 @@ class Planner:
         if done.spent:
             self._spend(done.source, done.target, pod, -1)
 
-    def _limited(self, source: int, pod: Pod) -> tuple[str, str] | None:
-        """Which limit of the plan or of the hour is reached for a pod, as a guard and a reason."""
+    def _limit_objection(self, source: int, pod: Pod) -> tuple[str, str] | None:
+        """Find the limit of the plan or of the hour that is reached for a pod."""
         objection = self._budgets.objection(source, self.workloads.key(pod))
         return objection if objection or is_mandatory(self._running) else self._hours.objection(pod)
 
     def _spend(self, source: int, target: int, pod: Pod, sign: int = 1) -> None:
-        """Take a move into account, or with sign -1 out of it."""
+        """Count a move, or with sign -1 uncount it."""
         self._budgets.spend(source, target, self.workloads.key(pod), sign)
         if not is_mandatory(self._running):
             self._hours.spend(pod, sign)
@@ -396,12 +398,12 @@ class Planner:
     def _move(self, strategy: str, pod_move: PodMove, placed: _Placed) -> Move:
         pod = self.columns.pods[placed.pod]
         kind, _, name = self.workloads.key(pod)
-        told, gained = pod_move.why, None
+        reason, gained = pod_move.why, None
         target = ""
         if placed.target >= 0:
             target = self.columns.nodes[placed.target].name
             cpu, memory = self.view.utilisation_of(placed.target)[:2].tolist()
-            told = f"{pod_move.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory"
+            reason = f"{pod_move.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory"
             if strategy not in self.not_for_gain:
                 gained = gain_of(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target))
         return Move(
@@ -410,7 +412,7 @@ class Planner:
             source=pod.node if placed.source < 0 else self.columns.nodes[placed.source].name,
             target=target,
             strategy=strategy,
-            reason=told,
+            reason=reason,
             method=placed.method,
             uid=pod.uid,
             workload=f"{kind}/{name}",
@@ -420,7 +422,7 @@ class Planner:
         )
 
     def _side(self, pod: int, node: int) -> MoveSide:
-        """One of the two nodes of a move that is laid in: the target has the pod already, the source no more."""
+        """Describe a node of an applied move: the target has the pod already, the source no longer."""
         here = node == self.whatif.at[pod]
         taken = self.load.at_home(pod) if node == self.columns.pod_at[pod] else self.load.requests(pod)
         used = self.load.of_node(node)
@@ -432,6 +434,6 @@ class Planner:
         return Rejection(pod.namespace, pod.name, str(guard), reason, strategy, node=pod.node)
 
 
-def _take_back(undo: list[Callable[[], None]]) -> None:
+def _revert(undo: list[Callable[[], None]]) -> None:
     for undone in reversed(undo):
         undone()

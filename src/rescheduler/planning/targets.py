@@ -1,6 +1,7 @@
-"""Which of the feasible targets is best, when a strategy leaves it open: as the scheduler would score them.
+"""Finds the best target of a move, and applies the move to the what-if.
 
-Least used first; then what the pod prefers (node affinity) and what nodes would rather not have (PreferNoSchedule).
+Where a strategy does not rank targets, they are ranked as the scheduler would score them: the least used first, and
+preferences of pods (node affinity) and nodes (PreferNoSchedule).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _WORTH = 25.0
 
 
 class TargetRanking:
-    """Costs of targets; a listener of the what-if, so that the use of nodes is always at hand."""
+    """The usual costs of targets; a listener of the what-if, so that the use of nodes is up to date."""
 
     def __init__(self, columns: Columns, view: View, masks: NodeMasks) -> None:
         self._columns = columns
@@ -48,13 +49,13 @@ class TargetRanking:
         return self.heat if preference is None else self.heat + preference
 
     def _preference(self, pod: int) -> Floats | None:
-        """[N]: what the pod's and the nodes' soft rules add to the cost; None when there are none."""
+        """[N]: what soft rules of the pod and the nodes add to the cost; None if there are none."""
         number = int(self._columns.pod_shape[pod])
         if number not in self._preferences:
-            self._preferences[number] = self._reckon(self._columns.shapes[number])
+            self._preferences[number] = self._compute_preference(self._columns.shapes[number])
         return self._preferences[number]
 
-    def _reckon(self, shape: Shape) -> Floats | None:
+    def _compute_preference(self, shape: Shape) -> Floats | None:
         frowned = self._masks.frowned_on(shape)
         if not shape.preferred_nodes and not frowned.any():
             return None
@@ -65,23 +66,23 @@ class TargetRanking:
         return cost
 
 
-# A target that the rules would not survive is passed over for the next best; this many are looked at before giving up.
+# If a move would break rules, the next best target is tried; this many are tried before giving up.
 _TARGETS_TRIED = 64
 
 Consulted = tuple[Strategy[StrategySettings], View]
-"""A strategy, and the nodes that it is responsible for."""
+"""A strategy, and what it sees: the nodes of its pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tier:
-    """What a target must be besides feasible; the first tier that has one counts."""
+    """Requirements of a target besides feasibility; the first tier with a target counts."""
 
     under_thresholds: bool = True
-    suiting: bool = True
+    accepted: bool = True
 
 
 _BY_CHOICE = (_Tier(),)
-_FORCED = (_Tier(), _Tier(under_thresholds=False), _Tier(under_thresholds=False, suiting=False))
+_FORCED = (_Tier(), _Tier(under_thresholds=False), _Tier(under_thresholds=False, accepted=False))
 
 
 class TargetFinder:
@@ -95,12 +96,12 @@ class TargetFinder:
         self._ranking = ranking
         self._budgets = budgets
         self.consulted: Sequence[Consulted] = ()
-        """The strategies that have a say in where pods go."""
+        """The strategies whose `accepts` counts."""
         self._objecting: list[str] = []
-        """Those that had one about the pod that was looked at last."""
+        """Those that limited the targets of the last pod."""
 
     def find(self, pod_move: PodMove, method: Method, strategy: str) -> int | str:
-        """The best target that the rules survive, with the move laid in; or which rule no target survives."""
+        """Find the best target and apply the move; or return which rule the move would break on every target."""
         cost = self._ranking.cost(pod_move.pod) if pod_move.cost is None else pod_move.cost
         feasible = self._feasible(pod_move.pod, method)
         if pod_move.cost is not None:
@@ -108,11 +109,11 @@ class TargetFinder:
         if not feasible.any():
             return ""
         broken = ""
-        suiting = self.accepted_by_others(pod_move.pod, strategy)
+        accepted = self.accepted_by_others(pod_move.pod, strategy)
         for tier in _FORCED if pod_move.force else _BY_CHOICE:
             mask = feasible & self.under_thresholds(pod_move.pod) if tier.under_thresholds else feasible
-            if tier.suiting and suiting is not None:
-                mask = mask & suiting
+            if tier.accepted and accepted is not None:
+                mask = mask & accepted
             target, lost = self._best(pod_move.pod, np.flatnonzero(mask), cost, method)
             if target is not None:
                 return target
@@ -125,7 +126,7 @@ class TargetFinder:
         return found
 
     def under_thresholds(self, pod: int) -> Mask:
-        """[N]: nodes that the pod would not make hot. One that is hot takes nothing, not even what asks for nothing."""
+        """[N]: nodes that the pod would not make hot. A hot node takes nothing, not even pods without requests."""
         view, asked = self._view, self._view.requests(pod)
         used, limit = view.used, view.limit
         mask: Mask = used[0] + asked[0] <= limit[0]
@@ -134,7 +135,7 @@ class TargetFinder:
         return mask
 
     def _feasible(self, pod: int, method: Method) -> Mask:
-        with self._as_judged(pod, method):
+        with self._without_original(pod, method):
             mask = self.feasibility.mask(pod)
         if self._whatif.at[pod] >= 0:
             mask[self._whatif.at[pod]] = False
@@ -144,7 +145,7 @@ class TargetFinder:
         return mask
 
     def accepted_by_others(self, pod: int, *but: str) -> Mask | None:
-        """[N]: where no strategy but these would want the pod away again; None for anywhere."""
+        """[N]: nodes where all strategies but these would leave the pod alone; None means all of them."""
         mask: Mask | None = None
         self._objecting = []
         for other, view in self.consulted:
@@ -157,7 +158,7 @@ class TargetFinder:
         return mask
 
     def _best(self, pod: int, nodes: np.ndarray, cost: Floats, method: Method) -> tuple[int | None, str]:
-        """The cheapest of these nodes that the rules survive, and else what they would lose."""
+        """Find the cheapest of these nodes where no rule would be broken; otherwise return the rule."""
         broken = ""
         costs = cost[nodes]
         for _ in range(min(len(nodes), _TARGETS_TRIED)):
@@ -178,13 +179,13 @@ class TargetFinder:
         return lost
 
     def revert(self, pod: int, source: int, target: int) -> None:
-        """Undo a move that was laid in."""
+        """Undo a move."""
         self._whatif.remove(pod, target)
         self._whatif.place(pod, source)
 
     @contextmanager
-    def _as_judged(self, pod: int, method: Method) -> Iterator[None]:
-        """The world in which a move is judged: an eviction without the original, all else beside it."""
+    def _without_original(self, pod: int, method: Method) -> Iterator[None]:
+        """Judge an eviction without the original pod; by other methods both exist for a while."""
         source = int(self._whatif.at[pod])
         shape = self._columns.shape(pod)
         # Without rules about other pods or volumes, its own absence changes nothing for another node.
@@ -197,19 +198,19 @@ class TargetFinder:
             self._whatif.place(pod, source)
 
     def explain_none(self, pod_move: PodMove, method: Method, limits: Limits) -> str:
-        """How many of the other nodes each predicate refuses, in the scheduler's manner."""
+        """Count the other nodes by the predicate that refuses them, like kube-scheduler."""
         source = int(self._whatif.at[pod_move.pod])
-        with self._as_judged(pod_move.pod, method):
+        with self._without_original(pod_move.pod, method):
             refused = self.feasibility.count_refusals(pod_move.pod, source)
         others = len(self._columns.nodes) - 1
         parts = [f"{count} {name}" for name, count in refused.items()]
         left = others - sum(refused.values())
         if left:
-            parts.append(f"{left} {self._why_not_wanted(pod_move, limits)}")
+            parts.append(f"{left} {self._explain_rest(pod_move, limits)}")
         return f"0/{others} other nodes: {', '.join(parts)}" if parts else "there is no other node"
 
-    def _why_not_wanted(self, pod_move: PodMove, limits: Limits) -> str:
-        """What keeps a pod from nodes that the scheduler would let it on."""
+    def _explain_rest(self, pod_move: PodMove, limits: Limits) -> str:
+        """Explain why feasible nodes are not targets."""
         reasons = ["over a threshold afterwards"] if not pod_move.force else []
         if limits.per_node_in is not None:
             reasons.append(f"at limits.perNodeIn ({limits.per_node_in})")
@@ -221,7 +222,7 @@ class TargetFinder:
 
 
 def apply_arrival(targets: TargetFinder, pod: int, node: int) -> Callable[[], None] | None:
-    """Let a pending pod be on a node if it fits there; what undoes it, or None when it does not fit."""
+    """Put a pending pod on a node if it fits there. Returns a function that undoes it, or None."""
     whatif = targets.feasibility.whatif
     fits: Mask = targets.feasibility.mask(pod)
     if whatif.at[pod] >= 0 or not bool(fits[node]):

@@ -1,8 +1,9 @@
 """Thresholds, node by node: each node has those of its pool, and a deviation is from the mean of its pool.
 
-The mean is what the pool's nodes use together of what they have together: unlike the mean of their percentages it stays
-when a pod goes from a small node to a large one, so that plans do not chase a goal that they move themselves.
-`NodeThresholds` has them for a plan; the page (`web.node_stats`) goes by the same functions.
+The mean is the pool's total use divided by its total capacity. Unlike the mean of percentages it does not change when a
+pod moves from a small node to a large one, so plans do not chase a goal that they move themselves. `NodeThresholds` has
+them for a plan; the page's node statistics use the same functions. This module also describes the utilisation of all
+nodes, and counts for how many cycles nodes have been hot.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import PODS, Columns, Floats, Indexes, Ints, Mask
 from rescheduler.planning.load import Load
 
-_NEVER = 100.0  # per cent: a resource without a threshold in this pool
+_NEVER = 100.0  # per cent; for resources without a threshold in this pool
 
 
 def counted_resources(policy: Policy) -> list[str]:
-    """The resources that count: CPU, memory, and whatever has a threshold somewhere."""
+    """List the resources that count: CPU, memory, and all others with a threshold."""
     named = [name for each in _all(policy) for name, _ in each.others]
     return ["cpu", "memory", *sorted(set(named) - {"cpu", "memory"})]
 
@@ -34,13 +35,13 @@ def _all(policy: Policy) -> list[Thresholds]:
 
 
 def pool_number(pools: Sequence[NodePool], labels: Labels) -> int:
-    """The number of the pool that a node with these labels belongs to: the first that selects it; -1 for none."""
+    """Find the first pool that selects a node with these labels; -1 for none."""
     return next((number for number, pool in enumerate(pools) if pool.nodes.matches(labels)), -1)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """What nodes have and what is used of it, resource by resource; and of which of them a mean is taken."""
+    """Capacity and use of nodes by resource, and the nodes that count for the mean."""
 
     names: Sequence[str]
     capacity: Ints
@@ -49,7 +50,7 @@ class NodeUse:
 
 
 def percent_by_pool(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
-    """[R, 1 + pools]: per cent of allocatable above which nodes of no pool, then of each, are hot.
+    """[R, 1 + pools]: per cent of allocatable above which nodes are hot: outside of pools first, then by pool.
 
     `pool` has the number of each node's pool.
     """
@@ -58,7 +59,7 @@ def percent_by_pool(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
 
 
 def percent_by_node(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
-    """[R, N]: the same for each node."""
+    """[R, N]: per cent of allocatable above which each node is hot."""
     found: Floats = percent_by_pool(policy, pool, use)[:, pool + 1]
     return found
 
@@ -76,7 +77,7 @@ def _of_pool(thresholds: Thresholds, here: Mask, use: NodeUse) -> Floats:
 
 
 def _mean(use: NodeUse, row: int, here: Mask) -> float | None:
-    """What these nodes use of a resource, in per cent of all that they have of it; None where no node counts."""
+    """Compute the total use of these nodes in per cent of their total capacity; None if no node counts."""
     counting = here & use.counting & (use.capacity[row] > 0)
     if not counting.any():
         return None
@@ -90,7 +91,7 @@ def limit_of(capacity: Ints, percent: Floats) -> Ints:
 
 
 class NodeThresholds:
-    """Per cent and amounts that keep each node from being hot."""
+    """The thresholds of each node, in per cent and as amounts."""
 
     def __init__(self, columns: Columns, policy: Policy, load: Load) -> None:
         self._columns = columns
@@ -105,7 +106,7 @@ class NodeThresholds:
 
     @property
     def pools(self) -> list[str]:
-        """What the pools are called, by their numbers."""
+        """Names of the pools, by number."""
         return [pool.name for pool in self._policy.node_pools]
 
     @property
@@ -115,11 +116,11 @@ class NodeThresholds:
 
     @property
     def capacity(self) -> Ints:
-        """[R, N]: what is allocatable of them."""
+        """[R, N]: what is allocatable."""
         return self._load.capacity
 
     def within(self, name: str | None) -> Mask:
-        """[N]: the nodes of a pool; of none for an empty name; all of them for None."""
+        """[N]: the nodes of a pool; nodes outside of pools for an empty name; all nodes for None."""
         if name is None:
             return np.ones(len(self._columns.nodes), np.bool_)
         numbers = {pool.name: number for number, pool in enumerate(self._policy.node_pools)}
@@ -138,7 +139,7 @@ class NodeThresholds:
         return NodeUse(load.names, load.capacity, load.first, workers)
 
     def low(self, pool: str | None, named: Mapping[str, float]) -> Ints:
-        """[R, N]: the most that leaves a node underused, by low thresholds that the strategy of a pool is told.
+        """[R, N]: the most that leaves a node underused, by the low thresholds of a strategy of this pool.
 
         Where that pool's thresholds are a deviation, low ones are points below the mean of each node's own pool.
         """
@@ -160,7 +161,7 @@ class NodeThresholds:
 
     @cached_property
     def hot_after(self) -> Indexes:
-        """[N]: for how many cycles in a row a node must have been over its limit to count as hot."""
+        """[N]: for how many cycles in a row a node must be over its limit to count as hot."""
         found = [self._policy.hot_after_cycles, *(pool.hot_after for pool in self._policy.node_pools)]
         cycles: Indexes = np.array(found, np.int32)[self.pool + 1]
         return cycles
@@ -172,21 +173,21 @@ class NodeThresholds:
 
 
 class HotStreaks:
-    """The counts of one plan loop."""
+    """Counts for how many cycles in a row nodes have been hot."""
 
     def __init__(self) -> None:
         self._cycles: Mapping[str, int] = {}
 
     def with_streaks(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
-        """The snapshot with the counts so far."""
+        """Return the snapshot with the counts so far."""
         return replace(snapshot, hot_for=self._cycles)
 
     def count(self, hot: Iterable[str]) -> None:
-        """One more cycle, in which these nodes were hot; the others begin anew."""
+        """Count one more cycle in which these nodes were hot; the others start from zero."""
         self._cycles = {name: self._cycles.get(name, 0) + 1 for name in hot}
 
 
-_FIRST = 2  # CPU and memory: every node has them, and every picture
+_FIRST = 2  # CPU and memory come first; every node has them
 
 
 def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Ints) -> ClusterLoad:
@@ -221,7 +222,7 @@ def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Int
 
 
 def describe_spread(percent: Floats) -> LoadDistribution:
-    """The distribution of these nodes' utilisation."""
+    """Describe the distribution of these nodes' utilisation."""
     if not len(percent):
         return LoadDistribution(0.0, 0.0, 0.0, 0.0)
     found = (percent.max(), percent.min(), percent.mean(), percent.std())
@@ -231,24 +232,24 @@ def describe_spread(percent: Floats) -> LoadDistribution:
 def describe_other_spreads(
     names: Sequence[str], percent: Floats, capacity: Ints
 ) -> tuple[tuple[str, LoadDistribution], ...]:
-    """The same of each resource but CPU and memory, over the nodes that have any of it."""
+    """Describe each resource but CPU and memory, over the nodes that have any of it."""
     return tuple(
         (name, describe_spread(percent[row, capacity[row] > 0])) for row, name in enumerate(names) if row >= _FIRST
     )
 
 
 def count_hot_by_pool(pools: Sequence[str], pool: Indexes, hot: Mask) -> tuple[tuple[str, int], ...]:
-    """How many nodes of each pool are hot."""
+    """Count the hot nodes of each pool."""
     return tuple((name, int((hot & (pool == number)).sum())) for number, name in enumerate(pools))
 
 
 def resources_over(names: Sequence[str], over: Mask) -> tuple[str, ...]:
-    """The resources of one node of which more is used than its threshold."""
+    """Name the resources of one node that are over their threshold."""
     return tuple(name for name, is_over in zip(names, over.tolist(), strict=True) if is_over)
 
 
 def other_percents(percent: Floats, capacity: Ints) -> tuple[float | None, ...]:
-    """One node's use of each resource but CPU and memory; None where it has nothing of it."""
+    """Compute one node's use of each resource but CPU and memory; None if it has none of it."""
     if len(percent) == _FIRST:
         return ()
     found = zip(percent[_FIRST:].tolist(), capacity[_FIRST:].tolist(), strict=True)
