@@ -143,7 +143,7 @@ async def test_the_log_says_who_did_it_and_no_token(page: ServedPage, space: Spa
             await page.act("resume", {}, f"{NOBODY}{number}")
     done, not_allowed, wrong = logged
     who = (await page.whoami(token)).body["name"]
-    assert done["event"] == "done on the page"
+    assert done["event"] == "page action done"
     assert (done["action"], done["by"], done["peer"], done["reason"]) == ("pause", who, HERE, "upgrade")
     assert not_allowed["by"] == f"system:serviceaccount:{space.name}:guest"
     assert wrong["event"] == "too many wrong tokens on the page"

@@ -126,6 +126,6 @@ def test_buttons_work_on_the_replica_that_does_not_lead(
     assert other.press("pause", {}, Origin="https://evil.example")[0] == 403
     assert other.press("pause", {}, Host="evil.example")[0] == 403
     assert other.overview()["paused"] is None
-    told = [each for each in other.process.said() if each["msg"] == "done on the page"]
+    told = [each for each in other.process.said() if each["msg"] == "page action done"]
     assert [each["action"] for each in told] == ["pause", "migrate", "resume", "maintenance", "maintenance"]
     assert {each["by"] for each in told} == {"local"}

@@ -1,7 +1,7 @@
-"""What the page may ask for, read strictly: the bodies of `POST /api/actions/…`, and which rights each of them needs.
+"""The page's buttons: `POST /api/actions/…`, decoded strictly, and authorised by the API server.
 
-`actions` decodes by it. Unknown fields are refused with their path, as is what can be no name in Kubernetes, so that
-nothing of a body reaches a path, a log or an object that does not belong there.
+Unknown fields are refused with their path, as is anything that cannot be a name in Kubernetes, so nothing from a body
+gets into a path, a log or an object where it does not belong. `app.actions` carries out the requests.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from rescheduler.web.auth import Authenticator, RequestChecks, peer
 from rescheduler.web.responses import HttpError, json_response
 
 MIGRATIONS = ("podmigrations", "rescheduler.io")
+LOCAL = User("local")
+"""The user of this machine, where that is enough."""
+_log = structlog.stdlib.get_logger(__name__)
+_LARGEST = 256 * 1024  # bytes: a thousand migrations with long names
+_TO_SEND = 10.0  # seconds for a body
+_MOST_NAMESPACES = 50  # that are checked one by one
 _NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 _SECTION = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -33,17 +39,17 @@ Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028
 
 
 class _ActionBody(Struct, forbid_unknown_fields=True):
-    """Base: nothing that we do not know."""
+    """Base: unknown fields are refused."""
 
 
 class PauseRequest(_ActionBody):
-    """Begin no more moves."""
+    """Start no more moves."""
 
     reason: Line = ""
 
 
 class ResumeRequest(_ActionBody):
-    """Go on."""
+    """End the pause."""
 
 
 class MigrationRef(_ActionBody):
@@ -54,13 +60,13 @@ class MigrationRef(_ActionBody):
 
 
 class ApproveRequest(_ActionBody):
-    """Let these migrations begin."""
+    """Approve these migrations."""
 
     migrations: Annotated[list[MigrationRef], Meta(min_length=1, max_length=1000)]
 
 
 class MoveRequest(_ActionBody):
-    """Move one pod; without a target to wherever it fits best."""
+    """Move one pod; without a target to the node that fits best."""
 
     namespace: Name
     pod: Name
@@ -69,7 +75,7 @@ class MoveRequest(_ActionBody):
 
 
 class MaintenanceRequest(_ActionBody):
-    """Empty a node and keep it empty, or have done with that."""
+    """Begin or end the maintenance of a node."""
 
     node: Name
     on: bool
@@ -86,7 +92,7 @@ ACTIONS: dict[str, type[ActionRequest]] = {
 
 
 def decode_request(action: str, body: bytes) -> ActionRequest:
-    """What a body asks for; a Refusal says where it is wrong."""
+    """Decode a body; HttpError says where it is wrong."""
     kind = ACTIONS[action]
     try:
         return msgspec.json.decode(body, type=kind)
@@ -96,23 +102,23 @@ def decode_request(action: str, body: bytes) -> ActionRequest:
         raise HttpError(400, f"the body is not JSON: {error}") from None
 
 
-def required_rights(demand: ActionRequest, state: tuple[str, str]) -> list[ResourceAttributes]:
-    """The rights that it needs; `state` is the namespace and name of the ConfigMap that says whether we are paused."""
+def required_rights(wanted: ActionRequest, state: tuple[str, str]) -> list[ResourceAttributes]:
+    """List the rights that a request needs; `state` is the namespace and name of the ConfigMap with the pause."""
     resource, group = MIGRATIONS
-    match demand:
+    match wanted:
         case PauseRequest() | ResumeRequest():
             return [ResourceAttributes("patch", "configmaps", "", *state)]
         case ApproveRequest():
-            namespaces = sorted({each.namespace for each in demand.migrations})
+            namespaces = sorted({each.namespace for each in wanted.migrations})
             return [ResourceAttributes("patch", resource, group, namespace) for namespace in namespaces]
         case MoveRequest():
-            return [ResourceAttributes("create", resource, group, demand.namespace)]
+            return [ResourceAttributes("create", resource, group, wanted.namespace)]
         case MaintenanceRequest():
-            return [ResourceAttributes("patch", "nodes", name=demand.node)]
+            return [ResourceAttributes("patch", "nodes", name=wanted.node)]
 
 
 def page_rights(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
-    """By what the page shows, the right that goes with it; in all namespaces, for those who may act in all."""
+    """List the cluster-wide right behind each kind of button."""
     resource, group = MIGRATIONS
     return {
         "pause": ResourceAttributes("patch", "configmaps", "", *state),
@@ -123,7 +129,7 @@ def page_rights(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
 
 
 def _format_problem(message: str, kind: type[ActionRequest]) -> str:
-    """msgspec's words with the path in front, as in all our errors."""
+    """Format msgspec's message with the path in front, as in all our errors."""
     found = _SECTION.match(message)
     what, path = (found[1], found[2] or "") if found else (message, "")
     path = path.lstrip(".")
@@ -140,23 +146,18 @@ def _joined(path: str, field: str) -> str:
     return f"{path}.{field}" if path else field
 
 
-_log = structlog.stdlib.get_logger(__name__)
-LOCAL = User("local")
-"""Whoever is on this machine, where that is enough."""
-_LARGEST = 256 * 1024  # bytes: a thousand migrations with long names
-_TO_SEND = 10.0  # seconds for a body
-_MOST_NAMESPACES = 50  # that are asked about one by one
-
-
 class ActionHandlers(Protocol):
-    """Does it, and says in a sentence what happens next; a Refusal says why not. `by` is who wants it."""
+    """Carries out requests of the user `by`.
+
+    Each method returns a sentence about what happens next; HttpError says why not.
+    """
 
     @property
     def state(self) -> tuple[str, str]:
-        """Namespace and name of the ConfigMap that says whether rescheduling is paused."""
+        """Namespace and name of the ConfigMap with the pause."""
 
     def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
-        """These migrations and those that stand or fall with them."""
+        """Add the migrations that belong to the same proposals."""
 
     async def pause(self, by: str, reason: str) -> str: ...
 
@@ -164,104 +165,104 @@ class ActionHandlers(Protocol):
 
     async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str: ...
 
-    async def migrate(self, by: str, demand: MoveRequest) -> str: ...
+    async def migrate(self, by: str, wanted: MoveRequest) -> str: ...
 
     async def maintain(self, by: str, node: str, *, on: bool) -> str: ...
 
 
 class ActionRoutes:
-    """The routes."""
+    """The routes of the buttons, and of who is signed in."""
 
-    def __init__(self, access: RequestChecks, identity: Authenticator, deeds: ActionHandlers) -> None:
-        self._access, self._identity, self._deeds = access, identity, deeds
+    def __init__(self, checks: RequestChecks, authenticator: Authenticator, handlers: ActionHandlers) -> None:
+        self._checks, self._authenticator, self._handlers = checks, authenticator, handlers
 
     def install(self, app: web.Application) -> None:
-        """Serve them."""
+        """Add the routes to an application."""
         app.router.add_get("/api/whoami", self._whoami)
         app.router.add_post("/api/actions/{name}", self._act)
 
     async def _whoami(self, request: web.Request) -> web.Response:
-        person = await self._person(request)
-        asked = page_rights(self._deeds.state)
-        if person is None:
+        user = await self._user(request)
+        asked = page_rights(self._handlers.state)
+        if user is None:
             may = dict.fromkeys(asked, False)
-        elif person is LOCAL:
+        elif user is LOCAL:
             may = dict.fromkeys(asked, True)
         else:
-            may = {name: await self._identity.was_authorized(person, question) for name, question in asked.items()}
-        known = person or User("")
+            may = {name: await self._authenticator.was_authorized(user, question) for name, question in asked.items()}
+        known = user or User("")
         return await json_response(request, {"name": known.name, "groups": known.groups, "may": may})
 
     async def _act(self, request: web.Request) -> web.Response:
         action = request.match_info["name"]
         if action not in ACTIONS:
             raise HttpError(404, f"there is no such action; there are {', '.join(ACTIONS)}")
-        self._access.check_sent_by_page(request, action)
-        person = await self._person(request)
-        if person is None:
+        self._checks.check_sent_by_page(request, action)
+        user = await self._user(request)
+        if user is None:
             why = "sign in with a Kubernetes token first (Authorization: Bearer …)"
             raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
-        demand = self._whole(decode_request(action, await _body(request)))
-        if person is not LOCAL:
-            await self._check(person, demand)
+        wanted = self._complete(decode_request(action, await _body(request)))
+        if user is not LOCAL:
+            await self._check(user, wanted)
         try:
-            done = await self._do(person.name, demand)
+            done = await self._do(user.name, wanted)
         except HttpError as refusal:
-            _log.info("not done on the page", action=action, by=person.name, status=refusal.status, why=refusal.message)
+            _log.info("page action refused", action=action, by=user.name, status=refusal.status, why=refusal.message)
             raise
-        _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_log_fields(demand))
+        _log.info("page action done", action=action, by=user.name, peer=peer(request), **_log_fields(wanted))
         return await json_response(request, {"done": done})
 
-    async def _person(self, request: web.Request) -> User | None:
-        """Who it is; None where nobody says who he is. A token counts also where none is needed."""
+    async def _user(self, request: web.Request) -> User | None:
+        """Find the user; None without a token where one is needed. A token counts even where none is needed."""
         given = request.headers.getall("Authorization", [])
         if not given:
-            return LOCAL if self._access.needs_no_token(request) else None
+            return LOCAL if self._checks.needs_no_token(request) else None
         scheme, _, token = given[0].partition(" ")
         token = token.strip()
-        # What is not ASCII is nobody's token, and may not even be text that the API server could be asked about.
+        # A token that is not ASCII is never valid, and may not even be text that the API server could be sent.
         if len(given) > 1 or scheme.lower() != "bearer" or not token or not token.isascii():
             why = "Authorization must be given once, as: Bearer and a Kubernetes token"
             raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
-        return await self._identity.authenticate(token, peer(request))
+        return await self._authenticator.authenticate(token, peer(request))
 
-    def _whole(self, demand: ActionRequest) -> ActionRequest:
-        """With all that belongs to it: moves of one proposal are approved together."""
-        if not isinstance(demand, ApproveRequest):
-            return demand
-        keys = self._deeds.together([(each.namespace, each.name) for each in demand.migrations])
+    def _complete(self, wanted: ActionRequest) -> ActionRequest:
+        """Complete the request: moves of one proposal are approved together."""
+        if not isinstance(wanted, ApproveRequest):
+            return wanted
+        keys = self._handlers.together([(each.namespace, each.name) for each in wanted.migrations])
         return ApproveRequest([MigrationRef(*key) for key in keys])
 
-    async def _check(self, person: User, demand: ActionRequest) -> None:
-        """Refuse what the API server does not let this person do."""
-        questions = required_rights(demand, self._deeds.state)
-        if len(questions) > 1:  # who may do it everywhere need not be asked about one namespace after the other
+    async def _check(self, user: User, wanted: ActionRequest) -> None:
+        """Refuse what the API server does not allow this user."""
+        questions = required_rights(wanted, self._handlers.state)
+        if len(questions) > 1:  # a right in all namespaces saves asking for each
             whole = ResourceAttributes(questions[0].verb, questions[0].resource, questions[0].group)
-            if await self._identity.authorize(person, whole):
+            if await self._authenticator.authorize(user, whole):
                 return
         if len(questions) > _MOST_NAMESPACES:
             raise HttpError(
                 422, f"migrations: of more than {_MOST_NAMESPACES} namespaces; approve them in several parts"
             )
-        denied = [each for each in questions if not await self._identity.authorize(person, each)]
+        denied = [each for each in questions if not await self._authenticator.authorize(user, each)]
         if denied:
-            why = f"{person.name} may not {'; '.join(map(str, denied))}: ask for an RBAC role that allows it"
-            _log.info("not allowed on the page", by=person.name, why=why)
+            why = f"{user.name} may not {'; '.join(map(str, denied))}: ask for an RBAC role that allows it"
+            _log.info("page action not allowed", by=user.name, why=why)
             raise HttpError(403, why)
 
-    async def _do(self, by: str, demand: ActionRequest) -> str:
-        deeds = self._deeds
-        match demand:
+    async def _do(self, by: str, wanted: ActionRequest) -> str:
+        handlers = self._handlers
+        match wanted:
             case PauseRequest():
-                return await deeds.pause(by, demand.reason)
+                return await handlers.pause(by, wanted.reason)
             case ResumeRequest():
-                return await deeds.resume(by)
+                return await handlers.resume(by)
             case ApproveRequest():
-                return await deeds.approve(by, [(each.namespace, each.name) for each in demand.migrations])
+                return await handlers.approve(by, [(each.namespace, each.name) for each in wanted.migrations])
             case MoveRequest():
-                return await deeds.migrate(by, demand)
+                return await handlers.migrate(by, wanted)
             case MaintenanceRequest():
-                return await deeds.maintain(by, demand.node, on=demand.on)
+                return await handlers.maintain(by, wanted.node, on=wanted.on)
 
 
 async def _body(request: web.Request) -> bytes:
@@ -279,26 +280,26 @@ async def _body(request: web.Request) -> bytes:
     except TimeoutError:
         raise HttpError(408, f"the body did not arrive within {_TO_SEND:g} s") from None
     except (ConnectionError, web.RequestPayloadError, http_exceptions.HttpProcessingError):
-        raise HttpError(400, "the body does not arrive whole") from None
+        raise HttpError(400, "the body did not arrive completely") from None
     return b"".join(parts)
 
 
 def _too_large() -> HttpError:
-    return HttpError(413, f"the body is larger than the {_LARGEST} bytes that are taken here")
+    return HttpError(413, f"the body is larger than the limit of {_LARGEST} bytes")
 
 
-def _log_fields(demand: ActionRequest) -> Mapping[str, object]:
-    """What it is about, for the log."""
-    match demand:
+def _log_fields(wanted: ActionRequest) -> Mapping[str, object]:
+    """Pick the fields for the log."""
+    match wanted:
         case ApproveRequest():
             return {
-                "migrations": len(demand.migrations),
-                "first": f"{demand.migrations[0].namespace}/{demand.migrations[0].name}",
+                "migrations": len(wanted.migrations),
+                "first": f"{wanted.migrations[0].namespace}/{wanted.migrations[0].name}",
             }
         case MoveRequest():
-            return {"pod": f"{demand.namespace}/{demand.pod}", "target": demand.target, "method": demand.method}
+            return {"pod": f"{wanted.namespace}/{wanted.pod}", "target": wanted.target, "method": wanted.method}
         case MaintenanceRequest():
-            return {"node": demand.node, "on": demand.on}
+            return {"node": wanted.node, "on": wanted.on}
         case PauseRequest():
-            return {"reason": demand.reason}
+            return {"reason": wanted.reason}
     return {}

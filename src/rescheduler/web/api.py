@@ -1,7 +1,7 @@
-"""The page's own files: HTML, style, ES modules and icons, as they lie in `web/page`.
+"""Routes of the page: its files (`PageFiles`), and the API that it reads (`Api`).
 
-They are read once, when the server is made: what is served is this table and nothing else, so no path leads out of it.
-Each has an ETag, so that a browser asks for it again and is told that it has it already.
+Files of `web/page` are read once, when the server is made. Only this table is served, so no path leads out of it. Each
+file has an ETag, so a browser that has it already gets 304.
 """
 
 from __future__ import annotations
@@ -40,21 +40,23 @@ _TYPES = {
     "webmanifest": "application/manifest+json",
 }
 _TEXT = ("text/", "application/", "image/svg")
+_LONGEST_SEARCH = 512  # characters: more than the longest namespace and name
+_AT_ONCE = 4  # searches; each goes over all pods
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file, ready to be sent."""
+    """A file, ready to be sent."""
 
     body: bytes
     compressed: bytes
-    """Empty where that would not make it smaller."""
+    """Empty where compression would not make it smaller."""
     kind: str
     tag: str
 
 
 class PageFiles:
-    """All of them, by their path below the folder."""
+    """The files of the page, by their path below its folder."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
         self._files = _own() if folder is None else _all_of(folder)
@@ -63,19 +65,19 @@ class PageFiles:
         return path in self._files
 
     def paths(self) -> list[str]:
-        """What there is."""
+        """List the paths."""
         return sorted(self._files)
 
     async def index(self, request: web.Request) -> web.Response:
-        """The page itself."""
+        """Serve the page itself."""
         return self.sent(request, INDEX)
 
     async def file(self, request: web.Request) -> web.Response:
-        """What the page is made of."""
+        """Serve a file of the page."""
         return self.sent(request, request.match_info["path"])
 
     def sent(self, request: web.Request, path: str) -> web.Response:
-        """One file, or that the browser's own copy is still right."""
+        """Make the response with a file, or 304 if the browser's copy is current."""
         found = self._files.get(path)
         if found is None:
             raise HttpError(404, "the page has no such file: reload it from /")
@@ -91,14 +93,14 @@ class PageFiles:
 
 
 def _has_it(request: web.Request, tag: str) -> bool:
-    """Tags are compared weakly: what is sent compressed and what is not mean the same."""
-    told = [each.strip() for each in request.headers.get("If-None-Match", "").split(",")]
-    return "*" in told or tag.removeprefix("W/") in (each.removeprefix("W/") for each in told)
+    """Compare tags weakly: compressed and plain mean the same."""
+    tags = [each.strip() for each in request.headers.get("If-None-Match", "").split(",")]
+    return "*" in tags or tag.removeprefix("W/") in (each.removeprefix("W/") for each in tags)
 
 
 @lru_cache(maxsize=1)
 def _own() -> Mapping[str, PageFile]:
-    """Those of the page itself: they are packed once, however many servers a process has."""
+    """Read and compress the page's files once per process."""
     return _all_of(resources.files("rescheduler.web").joinpath("page"))
 
 
@@ -120,31 +122,27 @@ def _found(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
         yield f"{prefix}{each.name}", PageFile(body, packed if len(packed) < len(body) else b"", kind, tag)
 
 
-_LONGEST_SEARCH = 512  # characters: more than the longest namespace and name
-_AT_ONCE = 4  # searches; each goes over all pods
-
-
 class Api:
-    """What is served of it."""
+    """The API that the page reads."""
 
-    def __init__(self, showing: PageState, files: PageFiles | None = None) -> None:
-        self._showing = showing
+    def __init__(self, state: PageState, files: PageFiles | None = None) -> None:
+        self._state = state
         self._files = files if files is not None else PageFiles()
         self._hub = EventHub()
-        self._pulse = Broadcaster(showing, self._hub)
+        self._pulse = Broadcaster(state, self._hub)
         self._columns: tuple[tuple[int, int], JsonBody] | None = None
         self._plan: tuple[TimedPlan | None, PlanDocument] = (None, NONE)
         self._configuration: tuple[int, JsonBody] | None = None
         self._searches = 0
-        self._one_outcome = asyncio.Lock()  # one reckoning at a time, however many ask
+        self._one_outcome = asyncio.Lock()  # computed once at a time, however many requests come
 
     @property
     def readers(self) -> int:
-        """How many event streams are open."""
+        """The number of open event streams."""
         return self._hub.readers
 
     def install(self, app: web.Application) -> None:
-        """Add everything to an application that is to be served."""
+        """Add the routes to an application."""
         for path, handler in (
             ("/", self._files.index),
             ("/page/{path:.+}", self._files.file),
@@ -152,7 +150,7 @@ class Api:
             ("/api/nodes", self._nodes),
             ("/api/nodes/{name}", self._node),
             ("/api/spread", self._spread),
-            ("/api/plan", self._look_at_plan),
+            ("/api/plan", self._get_plan),
             ("/api/migrations", self._migrations),
             ("/api/pods/{namespace}/{name}", self._pod),
             ("/api/search", self._search),
@@ -166,53 +164,53 @@ class Api:
         app.on_shutdown.append(self._end)
 
     async def _beating(self, app: web.Application) -> AsyncGenerator[None]:
-        running = [asyncio.create_task(each.run()) for each in (self._pulse, self._showing.measuring)]
+        running = [asyncio.create_task(each.run()) for each in (self._pulse, self._state.measuring)]
         yield
         for each in running:
             each.cancel()
         await asyncio.wait(running)
-        await self._showing.plans.end()
+        await self._state.plans.end()
 
     async def _end(self, app: web.Application) -> None:
-        """Before the server waits for what is being answered: streams never end by themselves."""
+        """End streams before the server waits for open requests: they never end by themselves."""
         self._hub.end()
 
     async def _overview(self, request: web.Request) -> web.Response:
-        return await json_response(request, overview(self._showing))
+        return await json_response(request, overview(self._state))
 
     async def _nodes(self, request: web.Request) -> web.Response:
-        of = (self._showing.loads.changes, self._pulse.revision)
+        of = (self._state.loads.changes, self._pulse.revision)
         if self._columns is None or self._columns[0] != of:
-            self._columns = of, JsonBody(encode_json(columns(self._showing, self._pulse.revision)))
+            self._columns = of, JsonBody(encode_json(columns(self._state, self._pulse.revision)))
         return await json_response(request, self._columns[1])
 
     async def _node(self, request: web.Request) -> web.Response:
-        loads, name = self._showing.loads, request.match_info["name"]
+        loads, name = self._state.loads, request.match_info["name"]
         pods = loads.pods_on(name)
-        objections = await self._showing.plans.objections(pods, lambda: _is_there(request)) if pods else []
+        objections = await self._state.plans.objections(pods, lambda: _is_there(request)) if pods else []
         found = loads.node(name)
         if found is None:
             raise HttpError(404, f"there is no node {_shown(name)}: it may have been deleted")
-        return await json_response(request, node(self._showing, found, pods, objections))
+        return await json_response(request, node(self._state, found, pods, objections))
 
     async def _spread(self, request: web.Request) -> web.Response:
-        return await json_response(request, {"samples": [sample(each) for each in self._showing.samples.all()]})
+        return await json_response(request, {"samples": [sample(each) for each in self._state.samples.all()]})
 
-    async def _look_at_plan(self, request: web.Request) -> web.Response:
-        planned = await self._showing.plans.get(lambda: _is_there(request))
+    async def _get_plan(self, request: web.Request) -> web.Response:
+        planned = await self._state.plans.get(lambda: _is_there(request))
         if planned is not None and planned is not self._plan[0]:
             self._plan = planned, await asyncio.to_thread(document_plan, planned.plan)
-        return await json_response(request, plan(self._showing, *self._plan, self._showing.moves.awaiting()))
+        return await json_response(request, plan(self._state, *self._plan, self._state.moves.awaiting()))
 
     async def _migrations(self, request: web.Request) -> web.Response:
-        return await json_response(request, migrations(self._showing))
+        return await json_response(request, migrations(self._state))
 
     async def _pod(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        if self._showing.loads.pod((namespace, name)) is None:
+        if self._state.loads.pod((namespace, name)) is None:
             raise HttpError(404, f"there is no pod {_shown(f'{namespace}/{name}')}: it may have been moved or deleted")
         return await json_response(
-            request, await self._showing.plans.explain((namespace, name), lambda: _is_there(request))
+            request, await self._state.plans.explain((namespace, name), lambda: _is_there(request))
         )
 
     async def _search(self, request: web.Request) -> web.Response:
@@ -223,12 +221,12 @@ class Api:
             raise HttpError(503, "too many search at once: try again", Retry_After="1")
         self._searches += 1
         try:
-            return await json_response(request, await search(self._showing, text))
+            return await json_response(request, await search(self._state, text))
         finally:
             self._searches -= 1
 
     async def _config(self, request: web.Request) -> web.Response:
-        live_config = self._showing.live_config
+        live_config = self._state.live_config
         if self._configuration is None or self._configuration[0] != live_config.revision:
             self._configuration = live_config.revision, JsonBody(encode_json(configuration(live_config)))
         return await json_response(request, self._configuration[1])
@@ -238,20 +236,20 @@ class Api:
 
     async def _outcomes(self, request: web.Request) -> web.Response:
         async with self._one_outcome:
-            found = await outcomes(self._showing)
+            found = await outcomes(self._state)
         return await json_response(request, found)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        replica = self._showing.replica.identity
-        hello = {"now": self._showing.now(), "replica": replica, "revision": self._pulse.revision}
+        replica = self._state.replica.identity
+        hello = {"now": self._state.now(), "replica": replica, "revision": self._pulse.revision}
         return await self._hub.stream(request, hello)
 
 
 def _is_there(request: web.Request) -> bool:
-    """Whether whoever asked has not hung up."""
+    """Whether the client is still connected."""
     return request.transport is not None and not request.transport.is_closing()
 
 
 def _shown(name: str) -> str:
-    """A name that somebody sent: not all of it, if it is no name."""
+    """A name from a request, shortened if it is too long to be one."""
     return name if len(name) <= 320 else f"{name[:60]}…"

@@ -1,7 +1,7 @@
-"""Whose requests are taken for what: sent by our own page and not by another site, and whether without a token.
+"""Authentication and authorisation of the page's requests, by the API server, and checks against other sites.
 
-`server` has every request looked at here, `actions` each that would change something. Nothing goes by cookies, so a
-foreign site has nothing to ride on; these checks hold even where a browser would send a request for it:
+`server` checks every request here, `actions` each one that changes something. There are no cookies, so a foreign site
+has no session to abuse. The checks hold even where a browser would send a request for it:
 
 - forms and scripts of other sites cannot send our header, a JSON body or our own origin without being asked first;
 - with `--ui-insecure-local` no token is needed, so both the peer and the name that it called must be this machine's
@@ -37,16 +37,28 @@ _PAGES_OWN = frozenset({"same-origin", "none"})
 _PROXIED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
+_REMEMBERED = 5.0  # seconds; a revoked token counts for so long
+_MOST = 1000  # tokens, and answers
+_PEERS = 10_000
+_WRONG = 10  # wrong tokens of a peer
+_WITHIN = 60.0  # seconds
+_AT_ONCE = 8  # questions to the API server
+_WAITING = 100  # more than that
+_PATIENCE = 10.0  # seconds for its answers
+_UNKNOWN = User("")
+_log = structlog.stdlib.get_logger(__name__)
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestChecks:
-    """How this server is reached; `local` is `--ui-insecure-local`."""
+    """Checks where a request comes from; `local` is `--ui-insecure-local`."""
 
     local: bool = False
 
     def check_host(self, request: web.BaseRequest) -> None:
-        """Refuse who called us by a foreign name, where those on this machine need no token."""
+        """Refuse requests to a foreign host name, where this machine needs no token."""
         if self.local and not _is_loopback(_host(request)):
             raise HttpError(
                 403,
@@ -55,7 +67,7 @@ class RequestChecks:
             )
 
     def needs_no_token(self, request: web.BaseRequest) -> bool:
-        """Whether it comes from this machine, straight, and that is enough."""
+        """Whether it comes directly from this machine, and that is enough."""
         return (
             self.local
             and _is_loopback(peer(request))
@@ -64,7 +76,7 @@ class RequestChecks:
         )
 
     def check_sent_by_page(self, request: web.BaseRequest, action: str) -> None:
-        """Refuse what another site may have had a browser send."""
+        """Refuse requests that another site may have made a browser send."""
         if request.headers.getall(ACTION, []) != [action]:
             raise HttpError(403, f"an action needs the header {ACTION}: {action}, which only our own page sends")
         if not set(request.headers.getall("Sec-Fetch-Site", [])) <= _PAGES_OWN:
@@ -84,7 +96,7 @@ class RequestChecks:
 
 
 def check_insecure_local(address: str, port: int | None) -> None:
-    """Refuse to serve without tokens where others than this machine's users could come in."""
+    """Refuse to serve without tokens at an address that other machines can reach."""
     if port is None:
         raise ClusterError("--ui-insecure-local: web.port is 0, so there is no page; set web.port")
     if address.lower() != "localhost" and not _is_loopback(address):
@@ -95,13 +107,13 @@ def check_insecure_local(address: str, port: int | None) -> None:
 
 
 def peer(request: web.BaseRequest) -> str:
-    """The address that the request comes from; empty if that is not known any more."""
+    """Get the address of the client; empty if the connection is gone."""
     name = request.transport.get_extra_info("peername") if request.transport is not None else None
     return str(name[0]) if isinstance(name, tuple) and name else ""
 
 
 def _host(request: web.BaseRequest) -> str:
-    """The name that we were called by, without its port; empty where it says nothing, or two things."""
+    """Get the host name of the request without its port; empty if there is none, or two."""
     given = request.headers.getall("Host", [])
     found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
     return found[1].strip("[]").lower() if found else ""
@@ -119,7 +131,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether pages of this origin are served under this Host."""
+    """Whether an origin is this host."""
     try:
         parts = urlsplit(origin)
     except ValueError:
@@ -132,26 +144,12 @@ def _is_same(origin: str, host: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Somebody else's words in a sentence of ours: not too many, and nothing that is no letter."""
-    return ascii(text[:80]) if text else "nobody"
-
-
-_log = structlog.stdlib.get_logger(__name__)
-_REMEMBERED = 5.0  # seconds; for so long a token counts that was revoked
-_MOST = 1000  # tokens, and answers
-_PEERS = 10_000
-_WRONG = 10  # times that a peer may be wrong
-_WITHIN = 60.0  # seconds
-_AT_ONCE = 8  # questions to the API server
-_WAITING = 100  # more than that
-_PATIENCE = 10.0  # seconds for its answers
-_NOBODY = User("")
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+    """Foreign text for a sentence of ours: shortened, and as ASCII."""
+    return ascii(text[:80]) if text else "no name"
 
 
 class ExpiringCache(Generic[Key, Value]):
-    """What was found out a moment ago; the oldest is forgotten first."""
+    """A cache whose entries expire; the oldest are dropped first."""
 
     def __init__(self, seconds: float, most: int, now: Callable[[], float]) -> None:
         self._seconds, self._most, self._now = seconds, most, now
@@ -161,12 +159,12 @@ class ExpiringCache(Generic[Key, Value]):
         return len(self._kept)
 
     def get(self, key: Key) -> Value | None:
-        """None if it is not known, or not any more."""
+        """Get a value; None if there is none, or it has expired."""
         found = self._kept.get(key)
         return found[1] if found is not None and self._now() < found[0] else None
 
     def put(self, key: Key, value: Value) -> None:
-        """Remember it from now on."""
+        """Store a value."""
         self._kept.pop(key, None)
         self._kept[key] = (self._now() + self._seconds, value)
         if len(self._kept) > self._most:
@@ -174,7 +172,7 @@ class ExpiringCache(Generic[Key, Value]):
 
 
 class TokenRateLimit:
-    """How often each peer was wrong lately; whoever was too often has to wait."""
+    """Counts wrong tokens of each peer; after too many the peer has to wait."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -184,12 +182,12 @@ class TokenRateLimit:
         return len(self._peers)
 
     def wait(self, peer: str) -> float:
-        """For how many seconds the peer is not listened to."""
+        """Get the seconds that the peer has to wait."""
         times = self._peers.get(_neighbourhood(peer))
         return max(0.0, times[0] + _WITHIN - self._now()) if times and len(times) == _WRONG else 0.0
 
     def count(self, peer: str) -> None:
-        """It was wrong once more."""
+        """Count a wrong token."""
         key = _neighbourhood(peer)
         times = self._peers.pop(key, None) or deque(maxlen=_WRONG)
         times.append(self._now())
@@ -201,7 +199,7 @@ class TokenRateLimit:
 
 
 class Authenticator:
-    """Asks, and remembers."""
+    """Asks the API server who a token belongs to and what that user may do, and caches the answers."""
 
     def __init__(self, reviews: ReviewClient, now: Callable[[], float] = time.monotonic) -> None:
         self._reviews = reviews
@@ -214,9 +212,9 @@ class Authenticator:
         self._asking = 0
 
     async def authenticate(self, token: str, peer: str) -> User:
-        """Whose token it is; a Refusal where it is nobody's, or this peer was wrong too often."""
+        """Find the user of a token; HttpError if it is not accepted, or this peer sent too many wrong ones."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
-        # Whoever was accepted before is asked about in any case: behind a proxy, all people are one peer.
+        # A token that was accepted before is never held up: behind a proxy, all users are one peer.
         if self._accepted.get(digest) is None and (seconds := self._wrong.wait(peer)):
             raise HttpError(
                 429,
@@ -226,9 +224,9 @@ class Authenticator:
         found = self._people.get(digest)
         if found is None:
             async with self._question("who you are", "create tokenreviews.authentication.k8s.io"):
-                found = await self._reviews.authenticate(token) or _NOBODY
+                found = await self._reviews.authenticate(token) or _UNKNOWN
             self._people.put(digest, found)
-        if found is _NOBODY:
+        if found is _UNKNOWN:
             self._wrong.count(peer)
             raise HttpError(
                 401,
@@ -240,30 +238,30 @@ class Authenticator:
         return found
 
     async def authorize(self, person: User, question: ResourceAttributes) -> bool:
-        """Whether somebody may do something, as it is now."""
+        """Ask whether a user may do something now."""
         async with self._question("what you may do", "create subjectaccessreviews.authorization.k8s.io"):
             allowed = await self._reviews.is_allowed(person, question)
         self._rights.put((person, question), allowed)
         return allowed
 
     async def was_authorized(self, person: User, question: ResourceAttributes) -> bool:
-        """The same as it was a moment ago: to show, not to act by."""
+        """Get a recent answer, for display only."""
         known = self._rights.get((person, question))
         return await self.authorize(person, question) if known is None else known
 
     @asynccontextmanager
     async def _question(self, what: str, right: str) -> AsyncGenerator[None]:
-        """For asking the API server something; what goes wrong is told as an answer."""
+        """Bound the questions to the API server; failures become error responses."""
         if self._asking >= _WAITING:
-            raise HttpError(503, "too many people sign in at once: try again", **{"Retry-After": "1"})
+            raise HttpError(503, "too many sign-ins at once: try again", **{"Retry-After": "1"})
         self._asking += 1
         try:
             async with asyncio.timeout(_PATIENCE), self._turns:
                 yield
         except TimeoutError:
-            raise HttpError(503, f"the API server does not say in time {what}: try again") from None
+            raise HttpError(503, f"the API server did not say in time {what}: try again") from None
         except ClusterError as error:
-            _log.warning("the API server does not answer a review", about=what, error=str(error))
+            _log.warning("review request failed", about=what, error=str(error))
             if isinstance(error, ApiError) and error.status == 403:
                 why = (
                     f"the controller may not ask the API server {what}: give it the right to {right} (deploy/rbac.yaml)"
@@ -275,7 +273,7 @@ class Authenticator:
 
 
 def _neighbourhood(peer: str) -> str:
-    """One person's addresses: with IPv6 he has 2⁶⁴ of them."""
+    """Get the network of a client: with IPv6 one client has 2⁶⁴ addresses."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:

@@ -1,8 +1,7 @@
-"""What takes longer than the event loop may wait: done in turn, one piece at a time, for whoever still wants it.
+"""Plans and explanations for the page, computed off the event loop.
 
-Planning and explaining run in threads, which nobody can stop. So a request only waits for its piece of work, which has
-a task of its own: if the client goes away, what has not begun is never begun, and what has begun ends by itself before
-the next one does. However many ask, one thread is busy, and a bounded number waits.
+`WorkLane` runs slow computations one at a time and drops those that no client waits for any more. `PlanCache` keeps the
+newest plan, a planner for explanations, and the guards' context for the pods of a node.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -23,17 +23,27 @@ from rescheduler.web.responses import HttpError, JsonBody, encode_json
 
 Found = TypeVar("Found")
 StillWanted = Callable[[], bool]
-"""Whether somebody still waits for it."""
-_MOST = 16
+"""Whether the client still waits for the answer."""
+Objection = tuple[str, str]
+"""A guard and its reason; both empty where no guard objects."""
+_NONE: Objection = ("", "")
+_MOST = 16  # computations that wait in one lane
+_QUICK = 2.0  # seconds for which a planner is fresh at least
+_TIMES = 5.0  # or so many times as long as it took: pages never take more than a sixth of a core
+_KEPT = 60.0  # seconds for which an unused planner is kept
+_REMEMBERED = 64  # explanations of one planner
 
 
 def always() -> bool:
-    """Wanted, whoever has gone."""
+    """Never drop the work."""
     return True
 
 
 class WorkLane:
-    """One lane of work."""
+    """Runs one computation at a time. Threads cannot be stopped, so work that has started always ends.
+
+    Work whose client has gone is not started.
+    """
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -41,16 +51,16 @@ class WorkLane:
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def run(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted = always) -> Found:
-        """Do it when its turn comes, and give what it found."""
+        """Run the work when its turn comes."""
         if len(self._tasks) >= self._most:
-            raise HttpError(503, "too many ask at once for what takes time: try again", Retry_After="2")
+            raise HttpError(503, "too many slow requests at once: try again", Retry_After="2")
         task = asyncio.create_task(self._in_turn(work, wanted))
         self._tasks.add(task)
         task.add_done_callback(self._over)
         return await asyncio.shield(task)
 
     async def end(self) -> None:
-        """Begin nothing more. A thread that is busy ends by itself."""
+        """Start nothing more. A busy thread ends by itself."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -59,42 +69,32 @@ class WorkLane:
     async def _in_turn(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted) -> Found:
         async with self._turn:
             if not wanted():
-                raise HttpError(408, "nobody waits for it any more")
+                raise HttpError(408, "the client has gone")
             return await work()
 
     def _over(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits for it has it; if nobody does, it is no error
-
-
-PodKey = tuple[str, str]
-Objection = tuple[str, str]
-"""A guard and its reason; both empty where nothing objects."""
-_NONE: Objection = ("", "")
-_QUICK = 2.0  # seconds for which what was thought is fresh, however quickly it was
-_TIMES = 5.0  # or so many times as long as it took: those who look never take more than a sixth of a core
-_KEPT = 60.0  # seconds for which a planner is kept that nobody asks
-_REMEMBERED = 64  # explanations of one planner
+            task.exception()  # the request has it; without a request it does not matter
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningFunctions:
-    """How `app` plans and explains."""
+    """How to plan and explain; `app` provides it."""
 
     copied: Callable[[], Callable[[], ClusterSnapshot]]
-    """Called on the loop; what it gives makes, in a thread, the snapshot that the controller would plan on now."""
+    """Called on the loop; its result, called in a thread, makes the snapshot that the controller would use now."""
     plan: Callable[[ClusterSnapshot], tuple[Planner, Plan]]
-    explain: Callable[[Planner, Plan, PodKey], dict[str, Any]]
+    explain: Callable[[Planner, Plan, ObjectKey], dict[str, Any]]
     context: Callable[[ClusterSnapshot], GuardContext]
-    """What guards look things up in."""
+    """Makes what guards look things up in."""
     lacking: Callable[[], str]
-    """Why nothing can be planned yet."""
+    """Why planning is not possible yet; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedPlan:
-    """A plan, when it was begun, and how many seconds it took."""
+    """A plan, when planning started, and how many seconds it took."""
 
     plan: Plan
     made: float
@@ -103,14 +103,14 @@ class TimedPlan:
 
 @dataclass(slots=True)
 class _CachedPlan:
-    """A planner that has planned."""
+    """A planner that has made its plan, and its explanations."""
 
     planner: Planner
     planned: TimedPlan
     at: float
     """By the monotonic clock."""
     asked: float
-    said: dict[PodKey, JsonBody] = field(default_factory=dict)
+    explanations: dict[ObjectKey, JsonBody] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -121,153 +121,153 @@ class _CachedGuards:
 
 
 class PlanCache:
-    """What has been planned last, and who thinks on."""
+    """The newest plan, and explanations by a fresh planner."""
 
     def __init__(
         self,
-        mind: Callable[[], PlanningFunctions],
+        functions: Callable[[], PlanningFunctions],
         now: Callable[[], float],
         interval: Callable[[], float],
         leading: Callable[[], bool],
     ) -> None:
-        self._mind = mind
+        self._functions = functions
         self._now = now
         self._interval = interval
         self._leading = leading
-        self._planning = WorkLane()
-        self._guards = WorkLane()  # a lane of its own: a node is shown at once, even while somebody plans
-        self._thought: _CachedPlan | None = None
-        self._guarding: _CachedGuards | None = None
+        self._plan_lane = WorkLane()
+        self._guard_lane = WorkLane()  # a lane of its own, so that a node is shown at once even while a plan is made
+        self._cached: _CachedPlan | None = None
+        self._cached_guards: _CachedGuards | None = None
         self._epoch = 0
-        """Grows when the operator wants something else; what was thought across that is thought again."""
+        """Grows with every change of the configuration; what was computed across one is computed again."""
         self.newest: TimedPlan | None = None
 
     def put(self, plan: Plan, at: float, seconds: float) -> None:
-        """Take the plan that the leader's cycle has begun at this time (epoch)."""
+        """Take a plan of the leader's cycle, which started at this time (epoch)."""
         self.newest = TimedPlan(plan, at, seconds)
 
     @property
     def next(self) -> float | None:
-        """When the leader plans again; None where nobody here does so by himself."""
+        """When this replica plans again; None if it does not lead."""
         return self.newest.made + self._interval() if self.newest is not None and self._leading() else None
 
     async def get(self, wanted: StillWanted = always) -> TimedPlan | None:
-        """The newest plan; one is made if it is too old. None while the cluster is not known yet."""
-        if not self._is_stale() or self._mind().lacking():
+        """Get the newest plan; one is made if it is too old. None while caches are not synced."""
+        if not self._is_stale() or self._functions().lacking():
             return self.newest
 
-        async def think() -> None:
-            if self._is_stale():  # not if somebody else has asked meanwhile
-                self.newest = (await self._think()).planned
+        async def compute() -> None:
+            if self._is_stale():  # another request may have planned meanwhile
+                self.newest = (await self._plan_now()).planned
 
-        await self._planning.run(think, wanted)
+        await self._plan_lane.run(compute, wanted)
         return self.newest
 
-    async def explain(self, key: PodKey, wanted: StillWanted = always) -> JsonBody:
-        """What there is to say about a pod, by a planner of the newest state."""
-        if why := self._mind().lacking():
-            raise HttpError(503, f"the cluster is not known yet ({why}): try again", Retry_After="2")
+    async def explain(self, key: ObjectKey, wanted: StillWanted = always) -> JsonBody:
+        """Explain a pod by a planner of the newest state."""
+        if why := self._functions().lacking():
+            raise HttpError(503, f"caches are not synced yet ({why}): try again", Retry_After="2")
 
-        async def think() -> JsonBody:
-            thought = self._thought
-            if thought is None or not _is_fresh(thought.at, thought.planned.seconds):
-                thought = await self._think()
+        async def compute() -> JsonBody:
+            cached = self._cached
+            if cached is None or not _is_fresh(cached.at, cached.planned.seconds):
+                cached = await self._plan_now()
                 if self._is_stale() or not self._leading():
-                    self.newest = thought.planned
-            thought.asked = time.monotonic()
-            if key not in thought.said:
-                found = await asyncio.to_thread(self._explain, thought, key)
-                while len(thought.said) >= _REMEMBERED:
-                    del thought.said[next(iter(thought.said))]
-                thought.said[key] = found
-            return thought.said[key]
+                    self.newest = cached.planned
+            cached.asked = time.monotonic()
+            if key not in cached.explanations:
+                found = await asyncio.to_thread(self._explain, cached, key)
+                while len(cached.explanations) >= _REMEMBERED:
+                    del cached.explanations[next(iter(cached.explanations))]
+                cached.explanations[key] = found
+            return cached.explanations[key]
 
-        return await self._planning.run(think, wanted)
+        return await self._plan_lane.run(compute, wanted)
 
     async def objections(self, pods: Sequence[Pod], wanted: StillWanted = always) -> list[Objection]:
-        """For each pod, the first guard that objects to moving it."""
+        """Find for each pod the first guard that objects to moving it."""
 
-        async def think() -> list[Objection]:
-            guarding = self._guarding
-            if guarding is None or not _is_fresh(guarding.at, guarding.seconds):
-                return await self._guard_anew(pods)
-            return await asyncio.to_thread(_objections, guarding.context, pods)
+        async def compute() -> list[Objection]:
+            guards = self._cached_guards
+            if guards is None or not _is_fresh(guards.at, guards.seconds):
+                return await self._build_guards(pods)
+            return await asyncio.to_thread(_objections, guards.context, pods)
 
-        return await self._guards.run(think, wanted)
+        return await self._guard_lane.run(compute, wanted)
 
     def drop_unused(self) -> None:
-        """Let go of what nobody has asked for lately; in a thread, because even that takes its time."""
+        """Drop planners that were not used lately; in a thread, because freeing them takes time."""
         now, gone = time.monotonic(), list[object]()
-        if self._thought is not None and now - self._thought.asked > _KEPT:
-            gone.append(self._thought)
-            self._thought = None
-        if self._guarding is not None and now - self._guarding.at > _KEPT:
-            gone.append(self._guarding)
-            self._guarding = None
+        if self._cached is not None and now - self._cached.asked > _KEPT:
+            gone.append(self._cached)
+            self._cached = None
+        if self._cached_guards is not None and now - self._cached_guards.at > _KEPT:
+            gone.append(self._cached_guards)
+            self._cached_guards = None
         if gone:
             asyncio.get_running_loop().run_in_executor(None, gone.clear)
 
     def invalidate(self) -> None:
-        """Explain nothing by what was thought before: the operator wants something else by now."""
+        """Drop everything computed before, because the configuration has changed."""
         self._epoch += 1
-        self._thought = self._guarding = None
+        self._cached = self._cached_guards = None
         if not self._leading():
-            self.newest = None  # nobody here makes another one before somebody looks
+            self.newest = None  # the next request makes another one
 
     async def end(self) -> None:
         """Plan nothing more."""
-        await self._planning.end()
-        await self._guards.end()
-        self._thought = self._guarding = None
+        await self._plan_lane.end()
+        await self._guard_lane.end()
+        self._cached = self._cached_guards = None
 
     def _is_stale(self) -> bool:
-        """Whether a new plan is due: a leader's own comes by itself, unless nothing is planned any more."""
+        """Whether a new plan is due. A leader's cycle brings its own, unless it has stopped."""
         if self.newest is None:
             return True
         lasts = max(self._interval() * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
         return self._now() - self.newest.made > lasts
 
-    async def _think(self) -> _CachedPlan:
-        gone, self._thought = [self._thought], None
-        epoch, mind = self._epoch, self._mind()
-        began, copied = self._now(), mind.copied()
+    async def _plan_now(self) -> _CachedPlan:
+        gone, self._cached = [self._cached], None
+        epoch, functions = self._epoch, self._functions()
+        began, copied = self._now(), functions.copied()
 
         def plan() -> _CachedPlan:
-            gone.clear()  # before the next one is made: two at once would be too much
+            gone.clear()  # before the next one is made: two planners at once need too much memory
             started = time.monotonic()
-            planner, plan = mind.plan(copied())
+            planner, plan = functions.plan(copied())
             ended = time.monotonic()
             return _CachedPlan(planner, TimedPlan(plan, began, ended - started), ended, ended)
 
-        thought = await asyncio.to_thread(plan)
+        cached = await asyncio.to_thread(plan)
         if epoch != self._epoch:
-            return await self._think()
-        self._thought = thought
-        return thought
+            return await self._plan_now()
+        self._cached = cached
+        return cached
 
-    def _explain(self, thought: _CachedPlan, key: PodKey) -> JsonBody:
+    def _explain(self, cached: _CachedPlan, key: ObjectKey) -> JsonBody:
         """In a thread."""
-        if key not in thought.planner.columns.pod_index:
+        if key not in cached.planner.columns.pod_index:
             namespace, pod = key
             why = "it is being replaced, or came or went a moment ago"
             raise HttpError(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
-        return JsonBody(encode_json(self._mind().explain(thought.planner, thought.planned.plan, key)))
+        return JsonBody(encode_json(self._functions().explain(cached.planner, cached.planned.plan, key)))
 
-    async def _guard_anew(self, pods: Sequence[Pod]) -> list[Objection]:
-        epoch, mind = self._epoch, self._mind()
-        copied = mind.copied()
+    async def _build_guards(self, pods: Sequence[Pod]) -> list[Objection]:
+        epoch, functions = self._epoch, self._functions()
+        copied = functions.copied()
 
         def guard() -> tuple[_CachedGuards, list[Objection]]:
             started = time.monotonic()
-            context = mind.context(copied())
+            context = functions.context(copied())
             found = _objections(context, pods)
             ended = time.monotonic()
             return _CachedGuards(context, ended, ended - started), found
 
-        guarding, found = await asyncio.to_thread(guard)
+        guards, found = await asyncio.to_thread(guard)
         if epoch != self._epoch:
-            return await self._guard_anew(pods)
-        self._guarding = guarding
+            return await self._build_guards(pods)
+        self._cached_guards = guards
         return found
 
 

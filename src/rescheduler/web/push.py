@@ -1,7 +1,7 @@
-"""How evenly the nodes were used, over time: samples that are kept for days, ever further apart as they grow old.
+"""The stream of events: what has changed is published to all open pages twice a second.
 
-`pulse` takes one every few seconds. What falls out of one tier goes on to the next, if it is long enough after the last
-that went there: minutes are seen in seconds, hours in minutes, days in quarters of an hour.
+`Broadcaster` compares the state with what it published last, and `EventHub` sends events to the pages. A page that is
+too slow is cut off, and comes back by itself.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from rescheduler.web.views import nodes
 from rescheduler.web.views.overview import overview, sample, without_time
 
 MOST_READERS = 100
+BEAT = 0.5  # seconds between two looks for changes
+_OVERVIEW_EVERY = 2  # beats
+_MIGRATIONS = 500  # published in one beat; a plan may have thousands, and the event loop has other work
 _BEHIND = 4 * 2**20  # bytes that one reader may be behind
-_STILL_HERE = 15.0  # seconds of silence after which a comment shows that the line is not dead
+_STILL_HERE = 15.0  # seconds of silence after which a comment shows that the connection is alive
 _TO_TAKE = 30.0  # seconds for a reader to take what is sent
+_log = structlog.stdlib.get_logger(__name__)
 _COMMENT = b": still here\n\n"
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -34,12 +38,12 @@ _HEADERS = {
 
 
 def encode_event(event: str, data: object) -> bytes:
-    """An event as it is sent; JSON has no line breaks, so it is one line of data."""
+    """Encode an event; JSON has no line breaks, so it is one line of data."""
     return b"event: %s\ndata: %s\n\n" % (event.encode(), encode_json(data))
 
 
 class Subscriber:
-    """One open page: what it is still to be sent."""
+    """One open page, and the events that it has not been sent yet."""
 
     def __init__(self, hang_up: Callable[[], None]) -> None:
         self._hang_up = hang_up
@@ -48,21 +52,21 @@ class Subscriber:
         self._woken = asyncio.Event()
         self.over = False
         self.sending = False
-        """Whether it is still to take what it was sent last."""
+        """Whether it has not taken yet what it was sent last."""
 
-    def offer(self, told: bytes) -> None:
-        """Send it soon; whoever is too far behind is cut off."""
+    def offer(self, event: bytes) -> None:
+        """Send an event soon; a page that is too far behind is cut off."""
         if self.over:
             return
-        if self._bytes + len(told) > _BEHIND:
+        if self._bytes + len(event) > _BEHIND:
             self.end()
             return
-        self._messages.append(told)
-        self._bytes += len(told)
+        self._messages.append(event)
+        self._bytes += len(event)
         self._woken.set()
 
     def end(self) -> None:
-        """Send nothing more. Whoever has not taken what he was sent would not hear of the end either: hang up."""
+        """Send nothing more. A page that does not take what it was sent would not see the end either: hang up."""
         self.over = True
         self._messages.clear()
         self._woken.set()
@@ -70,17 +74,17 @@ class Subscriber:
             self._hang_up()
 
     async def next(self) -> bytes:
-        """All that has come since, or a comment after some silence; nothing when it is over."""
+        """Wait for events, or for a comment after some silence; empty when it is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STILL_HERE):
                 await self._woken.wait()
         self._woken.clear()
         if self.over:
             return b""
-        told = b"".join(self._messages)
+        events = b"".join(self._messages)
         self._messages.clear()
         self._bytes = 0
-        return told or _COMMENT
+        return events or _COMMENT
 
 
 class EventHub:
@@ -93,15 +97,15 @@ class EventHub:
 
     @property
     def readers(self) -> int:
-        """How many pages are open."""
+        """The number of open pages."""
         return len(self._readers)
 
     def publish(self, event: str, data: object) -> None:
-        """Send an event to everybody."""
+        """Send an event to all pages."""
         if self._readers:
-            told = encode_event(event, data)
+            encoded = encode_event(event, data)
             for reader in self._readers:
-                reader.offer(told)
+                reader.offer(encoded)
 
     def end(self) -> None:
         """End all streams, and open no more."""
@@ -112,10 +116,10 @@ class EventHub:
     async def stream(self, request: web.Request, hello: object) -> web.StreamResponse:
         """Answer with events until one side goes."""
         if self._ended or len(self._readers) >= self._most:
-            why = "the server is ending" if self._ended else f"{self._most} pages are open already"
+            why = "the server is shutting down" if self._ended else f"{self._most} pages are open already"
             raise HttpError(503, f"{why}: try again", Retry_After="5")
         response = web.StreamResponse(headers=_HEADERS)
-        response.force_close()  # what follows an endless answer on its connection is nothing
+        response.force_close()  # nothing can follow an endless answer on its connection
         if request.method == "HEAD":
             return response
         reader = Subscriber(lambda: _hang_up(request))
@@ -123,10 +127,10 @@ class EventHub:
         self._readers.add(reader)
         try:
             await response.prepare(request)
-            while told := await reader.next():
+            while events := await reader.next():
                 reader.sending = True
                 async with asyncio.timeout(_TO_TAKE):
-                    await response.write(told)
+                    await response.write(events)
                 reader.sending = False
         except (ConnectionError, ClientConnectionError):
             pass  # the page was closed
@@ -142,35 +146,29 @@ def _hang_up(request: web.Request) -> None:
         request.transport.abort()
 
 
-_log = structlog.stdlib.get_logger(__name__)
-BEAT = 0.5  # seconds
-_OVERVIEW_EVERY = 2  # beats
-_MIGRATIONS = 500  # that are told of in one beat; a plan may have thousands, and the loop has other things to do
-
-
 class Broadcaster:
-    """Who notices changes; `revision` numbers what was told of the nodes."""
+    """Publishes changes; `revision` numbers the published changes of nodes."""
 
     def __init__(self, showing: PageState, hub: EventHub) -> None:
         self._showing = showing
         self._hub = hub
         self._beats = 0
         self._layout = showing.loads.layout
-        self._told: object = None
+        self._overview_sent: object = None
         self._plan: float | None = None
         self.revision = 1
 
     async def run(self) -> None:
-        """Beat until cancelled. One bad object never stops it."""
+        """Publish changes until cancelled. One bad object never stops it."""
         while True:
             await asyncio.sleep(BEAT)
             try:
                 self.publish_changes()
             except Exception:  # noqa: BLE001 - as said
-                _log.exception("the page was not told of a change: a bug of ours")
+                _log.exception("publishing changes to the page failed: internal error")
 
     def publish_changes(self) -> None:
-        """Tell of everything that has changed since the last time."""
+        """Publish everything that has changed since the last time."""
         self._beats += 1
         self._nodes()
         self._migrations()
@@ -183,13 +181,13 @@ class Broadcaster:
         loads, hub = self._showing.loads, self._hub
         if not loads.touched:
             return
-        indexes, anew = loads.indexes(loads.touched), loads.layout != self._layout
+        indexes, reset = loads.indexes(loads.touched), loads.layout != self._layout
         loads.touched.clear()
-        if not indexes and not anew:
-            return  # a move goes to a node that is not there
+        if not indexes and not reset:
+            return  # only a node that does not exist, such as the target of a move
         self.revision += 1
         self._layout = loads.layout
-        if anew:
+        if reset:
             hub.publish("nodes", {"revision": self.revision, "reset": True})
         elif hub.readers:
             rows = nodes.rows(self._showing, indexes)
@@ -227,10 +225,10 @@ class Broadcaster:
 
     def _overview(self) -> None:
         if not self._hub.readers:
-            self._told = None
+            self._overview_sent = None
             return
         found = overview(self._showing)
         lasting = without_time(found)
-        if lasting != self._told:
-            self._told = lasting
+        if lasting != self._overview_sent:
+            self._overview_sent = lasting
             self._hub.publish("overview", found)

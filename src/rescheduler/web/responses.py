@@ -1,8 +1,7 @@
-"""How the API answers: JSON, compressed where that pays, and every refusal as a sentence with its status.
+"""JSON responses, compressed where that helps, and errors as a sentence with a status.
 
-The handlers of `api` and `actions` return what `json_response` makes, or raise Refusal; `errors` is the middleware that
-turns that, and whatever else goes wrong, into `{"error": …}`. What is large is compressed in a thread: the loop has
-leases to renew.
+Handlers return what `json_response` makes, or raise HttpError. The middleware `errors` turns that, and anything else
+that goes wrong, into `{"error": …}`. Large bodies are compressed in a thread, since the loop has leases to renew.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _LEVEL = 5
 _JSON = "application/json"
 _NO_STORE = {"Cache-Control": "no-store"}
 _SAID = {
-    400: "the request makes no sense",
-    404: "nothing is here: the page is at /, what it reads below /api",
-    405: "this is not how it is asked",
+    400: "the request is malformed",
+    404: "there is nothing at this address: the page is at /, its API below /api",
+    405: "the method is not allowed",
     413: "the request is too large",
     414: "the address is too long",
 }
@@ -32,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpError(Exception):
-    """A request that is not done: the status and a sentence that names the cure; `Retry_After` and such are headers."""
+    """An error response: its status and a sentence that names the cure. Keywords such as `Retry_After` are headers."""
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
@@ -41,14 +40,14 @@ class HttpError(Exception):
 
 
 class JsonBody:
-    """A body that several may ask for: encoded once, compressed once, when somebody first takes it so."""
+    """A body that is encoded once, and compressed once when a client first accepts it so."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
         self._compressing: asyncio.Task[bytes] | None = None
 
     async def compressed(self) -> bytes:
-        """The same, by gzip."""
+        """Get the body compressed by gzip."""
         if len(self.plain) < _LARGE:
             return _compressed(self.plain)
         if self._compressing is None:
@@ -57,12 +56,12 @@ class JsonBody:
 
 
 def encode_json(data: object) -> bytes:
-    """As JSON."""
+    """Encode as JSON."""
     return msgspec.json.encode(data)
 
 
 async def json_response(request: web.Request, data: object, *, status: int = 200) -> web.Response:
-    """The answer to a request; `data` is anything that msgspec writes as JSON, or a Body."""
+    """Make the response to a request; `data` is anything that msgspec encodes, or a JsonBody."""
     body = data if isinstance(data, JsonBody) else JsonBody(encode_json(data))
     headers = {"Vary": "Accept-Encoding", **_NO_STORE}
     if len(body.plain) < _SMALL or not accepts_gzip(request):
@@ -72,7 +71,7 @@ async def json_response(request: web.Request, data: object, *, status: int = 200
 
 
 def accepts_gzip(request: web.Request) -> bool:
-    """Whether whoever asks reads gzip: named, and not with the quality 0."""
+    """Whether the client accepts gzip: it is named, and its quality is not 0."""
     for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         name, _, quality = part.partition(";")
         if name.strip() in ("gzip", "*"):
@@ -82,7 +81,7 @@ def accepts_gzip(request: web.Request) -> bool:
 
 @web.middleware
 async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every refusal as JSON. A bug of ours is told of in the log, and in a word to whoever asked."""
+    """Turn every error into JSON. An internal error is logged with its traceback."""
     try:
         return await handler(request)
     except HttpError as refusal:
@@ -96,10 +95,10 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
             return _refused(answer.status, f"{sentence}: use {allowed}", {"Allow": allowed})
         return _refused(answer.status, sentence, {})
     except (ConnectionError, ClientConnectionError):
-        raise  # nobody is there to be answered
-    except Exception:  # noqa: BLE001 - whatever it is, whoever asked gets an answer
-        _log.exception("a request failed: a bug of ours", method=request.method, path=request.path)
-        return _refused(500, "a bug of the rescheduler's: its log says more", {})
+        raise  # the client has gone
+    except Exception:  # noqa: BLE001 - whatever it is, the client gets a response
+        _log.exception("request failed: internal error", method=request.method, path=request.path)
+        return _refused(500, "internal error of the rescheduler: see its log", {})
 
 
 def _refused(status: int, sentence: str, headers: Mapping[str, str]) -> web.Response:

@@ -1,7 +1,7 @@
-"""Serves metrics, health, the page and its API over plain HTTP, each answer with the headers that keep browsers strict.
+"""The HTTP server for metrics, health, the page and its API, with strict security headers on every response.
 
-Every replica serves them, leader or not. `app` gives the checks, each of which answers why it is not fine, or nothing,
-and the parts that bring their own routes: the page (`api`) and what people can have done on it (`actions`).
+Every replica serves them, leader or not. `app` provides the readiness checks, each of which returns why it fails or
+nothing, and the routes of the page (`api`) and of its buttons (`actions`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rescheduler.web.metrics import CONTENT_TYPE, Metrics
 from rescheduler.web.responses import errors
 
 _log = structlog.stdlib.get_logger(__name__)
-_LAST_ANSWERS = 2.0  # seconds for what is being answered when we end
+_LAST_ANSWERS = 2.0  # seconds for open requests at the end
 _CONNECTIONS = 500
-_LONGEST_HEADER = 32 * 1024  # bytes: some tokens carry all groups of a person
+_LONGEST_HEADER = 32 * 1024  # bytes: some tokens carry all groups of a user
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -36,14 +36,14 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Server": "rescheduler",  # not: which versions of which libraries
+    "Server": "rescheduler",  # instead of the versions of libraries
 }
 Check = Callable[[], str]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Routes(Protocol):
-    """Whatever serves more."""
+    """A part that adds its own routes."""
 
     def install(self, app: web.Application) -> None:
         """Add its routes."""
@@ -51,16 +51,16 @@ class Routes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebApp:
-    """What is served."""
+    """Everything that is served."""
 
     metrics: Metrics
     ready: Mapping[str, Check] = field(default_factory=dict)
-    """By name, what must be fine before we are ready."""
+    """The checks of `/readyz`, by name."""
     parts: Sequence[Routes] = ()
     access: RequestChecks = field(default_factory=RequestChecks)
 
     def application(self) -> web.Application:
-        """As aiohttp serves it."""
+        """Build the application."""
         app = web.Application(middlewares=[errors, _host_check(self.access)])
         app.on_response_prepare.append(_strict)
         app.router.add_get("/metrics", self._metrics)
@@ -74,7 +74,7 @@ class WebApp:
         return web.Response(body=self.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _live(self, request: web.Request) -> web.Response:
-        """That this is answered at all shows that the loop goes round."""
+        """Any answer shows that the event loop runs."""
         return web.Response(text="ok")
 
     async def _ready(self, request: web.Request) -> web.Response:
@@ -89,7 +89,7 @@ class WebApp:
 
 @asynccontextmanager
 async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
-    """Serve in the block; gives the port, which with 0 is a free one."""
+    """Serve in the block; yields the port, which for 0 is a free one."""
     runner = web.AppRunner(pages.application(), shutdown_timeout=_LAST_ANSWERS)
     await runner.setup()
     try:
@@ -109,9 +109,9 @@ async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
 
 
 class _Bounded:
-    """Makes connections, but not too many: the oldest has to go, because whoever holds many must not keep others out.
+    """Accepts connections, but closes the oldest when there are too many, so that one client cannot keep others out.
 
-    A page that loses its stream of events so comes back by itself.
+    A page that loses its stream of events this way reconnects by itself.
     """
 
     def __init__(self, server: web.Server | None) -> None:
@@ -126,14 +126,14 @@ class _Bounded:
         return _Connection(
             self._server,
             loop=self._loop,
-            access_log=None,  # type: ignore[arg-type]  # which is none, though the type does not say so
+            access_log=None,  # type: ignore[arg-type]  # None is allowed, though the type does not say so
             logger=_wire_log,
             max_field_size=_LONGEST_HEADER,
         )
 
 
 class _Connection(web.RequestHandler):
-    """One connection; what is no HTTP never gets as far as an application, and is answered as strictly."""
+    """One connection. Input that is not HTTP never reaches the application, and gets the same headers."""
 
     __slots__ = ()
 
@@ -159,7 +159,7 @@ def _host_check(access: RequestChecks) -> Middleware:
 
 
 async def _strict(request: web.Request, response: web.StreamResponse) -> None:
-    """Before anything of an answer is sent; streams have no other moment."""
+    """Add the headers before anything is sent; streams have no other moment."""
     _make_strict(response)
     if request.path.startswith("/api"):
         response.headers.setdefault("Cache-Control", "no-store")
@@ -170,7 +170,7 @@ def _make_strict(response: web.StreamResponse) -> None:
 
 
 class _NoGarbage(logging.Filter):
-    """What is no HTTP has been answered 400, or is cut off; anybody can send it, so it stays out of the log."""
+    """Keeps input that is not HTTP out of the log: it was answered with 400, and any client can send it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

@@ -1,7 +1,7 @@
-"""The migrations as the page shows them: the steps that each has been seen to take, and which nodes they touch.
+"""What the page shows: the parts of the controller, and what is remembered for the page only.
 
-It listens to the board. Steps follow each other within milliseconds, and an object tells only the one it is in, so what
-was seen here is kept for as long as the migration itself is; another replica may have seen more, or less.
+`SpreadHistory` keeps samples of the spread for days, `MigrationTracker` the steps of each migration. Both are in
+memory, so another replica may have seen more, or less.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rescheduler.web.plans import PlanCache
 
 EVERY = 5.0
 """Seconds between samples."""
-
-
-_TIERS = ((240, EVERY), (240, 60.0), (240, 900.0))  # how many, and how far apart in seconds
+_TIERS = ((240, EVERY), (240, 60.0), (240, 900.0))  # how many samples, and how many seconds apart
+_SOURCE, _TARGET = NodeFlag.SOURCE.value, NodeFlag.TARGET.value
+_MOST_STEPS = 100  # of one migration: three attempts of the longest method have fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,16 @@ class SpreadSample:
 
 
 class SpreadHistory:
-    """All that are kept: 720 at most, of 20 minutes, 4 hours and 2.5 days."""
+    """Samples of 20 minutes, 4 hours and 2.5 days, further apart the older they are; 720 at most.
+
+    A sample that falls out of one tier goes to the next if it is long enough after the last one there.
+    """
 
     def __init__(self) -> None:
         self._tiers: list[deque[SpreadSample]] = [deque() for _ in _TIERS]
 
     def add(self, sample: SpreadSample) -> None:
-        """Keep one more."""
+        """Add a sample."""
         for tier, (most, apart) in zip(self._tiers, _TIERS, strict=True):
             if tier and 0 <= sample.time - tier[-1].time < apart * 0.9:  # timers are not that exact
                 return
@@ -54,18 +57,14 @@ class SpreadHistory:
             sample = tier.popleft()
 
     def all(self) -> Iterator[SpreadSample]:
-        """The oldest first."""
+        """Yield all samples, the oldest first."""
         for tier in reversed(self._tiers):
             yield from tier
 
     @property
     def last(self) -> SpreadSample | None:
-        """The newest."""
+        """The newest sample."""
         return self._tiers[0][-1] if self._tiers[0] else None
-
-
-_SOURCE, _TARGET = NodeFlag.SOURCE.value, NodeFlag.TARGET.value
-_MOST_STEPS = 100  # of one migration: three attempts of the longest method have fewer
 
 
 class StepStart(NamedTuple):
@@ -84,7 +83,10 @@ _NOWHERE = _Route("", "")
 
 
 class MigrationTracker:
-    """What is remembered of every migration on the board."""
+    """The steps that each migration was seen in, and the nodes that moves in progress touch.
+
+    Steps follow each other within milliseconds, and a PodMigration shows only the current one, so they are kept here.
+    """
 
     def __init__(self, board: MigrationCache, now: Callable[[], float], touch: Callable[[str], None]) -> None:
         self._board = board
@@ -96,27 +98,27 @@ class MigrationTracker:
         self._sources: Counter[str] = Counter()
         self._targets: Counter[str] = Counter()
         self.completed = 0
-        """How many have been seen completed, those that were cleaned up since included."""
+        """The number of migrations seen completed, those that were cleaned up since included."""
         self.changed: dict[ObjectKey, None] = {}
-        """Those that have changed or gone, in order; whoever tells others of them clears it."""
+        """Migrations that have changed or gone, in order; `Broadcaster` clears it."""
         for each in board.all():
             self._hear((each.namespace, each.name), ours=False)
         board.listen(lambda key, ours: self._hear(key, ours=ours))
 
     def history(self, key: ObjectKey) -> tuple[StepStart, ...]:
-        """The steps that a migration was seen in, oldest first."""
+        """Get the steps that a migration was seen in, the oldest first."""
         return tuple(self._history.get(key, ()))
 
     def flags_of(self, node: str) -> int:
-        """Whether a move that is under way leaves or reaches this node, as bits of its state."""
+        """Get the flags SOURCE and TARGET of a node, by the moves in progress."""
         return (_SOURCE if node in self._sources else 0) + (_TARGET if node in self._targets else 0)
 
     def nodes(self) -> set[str]:
-        """The nodes that moves under way leave or reach."""
+        """List the sources and targets of moves in progress."""
         return {*self._sources, *self._targets}
 
     def awaiting(self) -> list[PodMigration]:
-        """Those that wait until somebody approves of them, oldest first."""
+        """List the migrations that need approval, the oldest first."""
         found = [each for each in self._board.active() if each.awaits_approval]
         return sorted(found, key=lambda each: (each.created or 0.0, each.namespace, each.name))
 
@@ -135,7 +137,7 @@ class MigrationTracker:
         self._note(key, migration)
 
     def _note(self, key: ObjectKey, migration: PodMigration) -> None:
-        """Keep the step that it is in, unless it is the one that was kept last."""
+        """Remember its step, unless that is the one remembered last."""
         progress = migration.progress
         if not progress.step:
             return
@@ -143,7 +145,7 @@ class MigrationTracker:
         passed, known = StepStart(progress.step, began), self._history.setdefault(key, [])
         if not known or known[-1] != passed:
             if known and known[-1].step == passed.step and progress.step_started is None:
-                return  # nobody tells when it began: it is the same one
+                return  # without a time it counts as the same step
             known.append(passed)
             del known[:-_MOST_STEPS]
 
@@ -174,11 +176,11 @@ def _way(migration: PodMigration | None) -> _Route:
 
 @dataclass(frozen=True, slots=True)
 class ComponentHealth:
-    """How one part is: a kind that is watched, the leader, a server of ours."""
+    """The health of one part: a watched kind, the leader election, a server."""
 
     name: str
     why: str = ""
-    """Why it is not fine; empty when it is."""
+    """Why it is failing; empty when it is not."""
     count: int | None = None
     lag: float | None = None
     """Seconds since its last sign of life."""
@@ -186,17 +188,17 @@ class ComponentHealth:
 
 @dataclass(frozen=True, slots=True)
 class UsageStatus:
-    """How it stands with what is measured."""
+    """The state of the usage source."""
 
     last: float | None = None
-    """When it was measured last; None where it never was."""
+    """When it last answered; None if it never did."""
     failure: str = ""
-    """Why it is not measured now; empty when it is."""
+    """Why it does not answer now; empty when it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
-    """Who we are among the replicas."""
+    """This replica, and the leader."""
 
     identity: str
     leading: Callable[[], bool]
@@ -205,10 +207,10 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """What there is to show."""
+    """Everything that the page shows."""
 
     cluster: str
-    """Where we are connected to, in words."""
+    """Describes the API server that this controller is connected to."""
     live_config: LiveConfig
     replica: ReplicaInfo
     cache: ClusterCache
@@ -222,5 +224,5 @@ class PageState:
     measuring: UsageRefresher
     usage: Callable[[], UsageStatus]
     local: bool = False
-    """Whether this server takes actions from this machine without a token."""
+    """Whether actions from this machine need no token."""
     samples: SpreadHistory = field(default_factory=SpreadHistory)

@@ -1,6 +1,7 @@
-"""Keeps the values of labels few, whatever people write into objects: each value is a series that Prometheus keeps.
+"""Makes metrics, describes them for docs/metrics.md, and bounds the values of their labels.
 
-A PodMigration's strategy and step are text that anybody with the right may write. What we do not know is `Other`.
+Every value of a label is a series that Prometheus keeps. A PodMigration's strategy and step are free text, so unknown
+values become `Other`.
 """
 
 from __future__ import annotations
@@ -20,33 +21,35 @@ from rescheduler.model.migration import MigrationSpec
 from rescheduler.model.plan import Method
 from rescheduler.strategies import discover
 
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 OTHER = "Other"
 NO_METHOD = "none"
-"""Of migrations that ended before a method was chosen."""
+"""For migrations that ended before a method was chosen."""
 METHODS = tuple(method.value for method in Method)
+_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _WORD = re.compile(r"[A-Za-z]{1,40}")
 
 
 class FixedLabel:
-    """A label whose values are known beforehand."""
+    """A label with a fixed set of values."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self.values = (*values, OTHER)
 
     def value(self, given: str) -> str:
-        """The value, if it is known."""
+        """Get the value if it is known, else `Other`."""
         return given if given in self.values else OTHER
 
 
 class CappedLabel:
-    """A label whose values come from our own code, where newcomers are added: the first so many words are let in."""
+    """A label that takes the first so many values, all of which come from our own code."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen: set[str] = set()
 
     def value(self, given: str) -> str:
-        """The value, if it is one of the first."""
+        """Get the value if it is one of the first, else `Other`."""
         if given in self._seen:
             return given
         if len(self._seen) >= self._most or not _WORD.fullmatch(given):
@@ -56,38 +59,35 @@ class CappedLabel:
 
 
 def strategies() -> FixedLabel:
-    """Those that exist, and what people order by hand."""
+    """The strategies, and moves by hand."""
     return FixedLabel((*discover(), MigrationSpec("").strategy))
 
 
 @lru_cache(maxsize=1)
 def steps() -> FixedLabel:
-    """Those of all methods."""
+    """The steps of all methods."""
     lifecycle = Lifecycle()
     names = dict.fromkeys(name for method in Method for name in lifecycle.steps(method))
     return FixedLabel((*names, ROLL_BACK))
 
 
 def method_value(method: Method | None) -> str:
-    """How a method is called in a label."""
+    """Name a method in a label."""
     return method.value if method is not None else NO_METHOD
 
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
-_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-
 Labels = tuple[str, ...]
 Reading = Callable[[], Iterable[tuple[Labels, float]]]
-"""A gauge's values at this moment, by the values of its labels."""
+"""Reads a gauge's values, by the values of its labels."""
 Distribution = Callable[[], Iterable[tuple[Labels, Mapping[float, int], float]]]
-"""By the values of its labels: how many are at or below each bound, the last of which is infinite; and their sum."""
+"""Reads, by the values of the labels, how many are at or below each bound (the last is infinite), and their sum."""
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a series beside each counter that tells nobody anything
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a useless series beside each counter
 
 
 @dataclass(frozen=True, slots=True)
 class MetricDescription:
-    """What there is to know about a metric."""
+    """What docs/metrics.md says about a metric."""
 
     name: str
     type: str
@@ -98,13 +98,13 @@ class MetricDescription:
 
     @property
     def series(self) -> frozenset[str]:
-        """The names that its samples have."""
+        """The names of its samples."""
         ends = {"histogram": ("_bucket", "_sum", "_count"), "gauge histogram": ("_bucket", "_gsum", "_gcount")}
         return frozenset(f"{self.name}{end}" for end in ends.get(self.type, ("",)))
 
 
 class MetricCatalogue:
-    """Where metrics are made. `leading` says whether we lead, `fresh` whether we know how the cluster stands."""
+    """Makes metrics. `leading` says whether this replica leads, `fresh` whether its caches are synced."""
 
     def __init__(self, leading: Callable[[], bool], fresh: Callable[[], bool]) -> None:
         self._registry = CollectorRegistry()
@@ -114,21 +114,21 @@ class MetricCatalogue:
         ProcessCollector(registry=self._registry)
 
     def counter(self, name: str, meaning: str, labels: Labels = ()) -> Counter:
-        """Something that is counted; its name ends with `_total`."""
+        """Add a counter; its name ends with `_total`."""
         self.described.append(MetricDescription(name, "counter", labels, meaning))
         return Counter(name, meaning, labels, registry=self._registry)
 
     def histogram(self, name: str, meaning: str, labels: Labels = (), buckets: Sequence[float] = _SECONDS) -> Histogram:
-        """How often something took how long, or was how large."""
+        """Add a histogram of durations or sizes."""
         self.described.append(MetricDescription(name, "histogram", labels, meaning))
         return Histogram(name, meaning, labels, buckets=buckets, registry=self._registry)
 
     def gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
-        """Something about this replica that goes up and down."""
+        """Add a gauge about this replica."""
         self._at_scrape(MetricDescription(name, "gauge", labels, meaning), read, lambda: True)
 
     def tally(self, name: str, meaning: str, read: Reading) -> None:
-        """Something that somebody else counts; its name ends with `_total`."""
+        """Add a counter that is read at each scrape; its name ends with `_total`."""
         stem = name.removesuffix("_total")
 
         def collect() -> Metric:
@@ -141,15 +141,15 @@ class MetricCatalogue:
         self._registry.register(_ScrapedMetric(collect, CounterMetricFamily(stem, meaning, labels=())))
 
     def leaders_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
-        """Something about a leader's work."""
+        """Add a gauge that only the leader shows."""
         self._at_scrape(MetricDescription(name, "gauge", labels, meaning, leader=True), read, self._leading)
 
     def clusters_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
-        """Something about the cluster."""
+        """Add a gauge about the cluster, which the leader shows while its caches are synced."""
         self._at_scrape(MetricDescription(name, "gauge", labels, meaning, leader=True), read, self._speaks)
 
     def clusters_distribution(self, name: str, meaning: str, labels: Labels, read: Distribution) -> None:
-        """How something in the cluster is distributed now: a histogram that goes down, too."""
+        """Add a distribution over the cluster now: a histogram whose counts may fall."""
 
         def collect() -> Metric:
             family = GaugeHistogramMetricFamily(name, meaning, labels=labels)
@@ -161,11 +161,11 @@ class MetricCatalogue:
         self._registry.register(_ScrapedMetric(collect, GaugeHistogramMetricFamily(name, meaning, labels=labels)))
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Write all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def _speaks(self) -> bool:
-        """Whether we speak for the cluster."""
+        """Whether this replica shows metrics of the cluster."""
         return self._leading() and self._fresh()
 
     def _at_scrape(self, about: MetricDescription, read: Reading, shown: Callable[[], bool]) -> None:
@@ -182,7 +182,7 @@ class MetricCatalogue:
 
 
 class _ScrapedMetric(Collector):
-    """A metric that is read when it is asked for."""
+    """A metric that is read at each scrape."""
 
     def __init__(self, read: Callable[[], Metric], empty: Metric) -> None:
         self._read = read

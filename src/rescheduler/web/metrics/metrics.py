@@ -1,4 +1,4 @@
-"""Whom metrics ask at every scrape. `app` says who answers; what nobody answers is not shown."""
+"""All metrics: what is counted as it happens, and what is read from its source at every scrape."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class MetricSources:
     """Whether what is known of the cluster is up to date."""
     kinds: Callable[[], Iterable[InformerStatus]] = lambda: ()
     standing: Callable[[], NodeStats] | None = None
-    """How the nodes stand; without it, how they stood when the newest plan was made."""
+    """The node statistics of the page; without them, those of the newest plan are shown."""
     migrations: Callable[[Phase], int] | None = None
     awaiting: Callable[[], int] | None = None
-    """How many migrations wait for approval."""
+    """The number of migrations that need approval."""
     resting: Callable[[], int] | None = None
-    """How many workloads rest because moving them did not pay."""
+    """The number of workloads in cool-down because moving them did not pay."""
     paused: Callable[[], bool | None] | None = None
-    """None while it is not known."""
+    """None while it is unknown."""
     window_open: Callable[[], bool] | None = None
     """Whether moves by choice may begin, as far as time windows go."""
     viewers: Callable[[], int] | None = None
-    """How many look at the page."""
+    """The number of open pages."""
     metering: Callable[[], UsagePoller | None] = lambda: None
     """Who measures what is used; None where nobody does."""
     live_config: Callable[[], LiveConfig] | None = None
@@ -77,7 +77,7 @@ class ConfigMetrics:
         catalogue.gauge("rescheduler_config_awaits_restart", waiting, ("field",), self._waiting)
 
     def reread(self, result: ReloadResult) -> None:
-        """Count a file that has changed."""
+        """Count a re-read of the file."""
         self._reloads.labels(result.value).inc()
 
     def _successful(self) -> Values:
@@ -103,7 +103,7 @@ _NO_ANSWER = "<error>"  # as client-go says it
 
 
 class RequestMetrics:
-    """What was asked, and how it was answered."""
+    """Requests to the API server, and of API servers and schedulers to us."""
 
     def __init__(self, catalogue: MetricCatalogue) -> None:
         self._sent = catalogue.counter(
@@ -129,7 +129,7 @@ class RequestMetrics:
         )
 
     def to(self, server: str) -> Callable[[str, int | str, float | None], None]:
-        """Whom a client of this server reports to."""
+        """Get the function that a client of this server reports its requests to."""
         host = urlsplit(server).netloc.rpartition("@")[2]
 
         def report(method: str, outcome: int | str, seconds: float | None) -> None:
@@ -147,7 +147,7 @@ class RequestMetrics:
 
 
 class UsageMetrics:
-    """The source of usage, as it stands at each scrape."""
+    """The source of usage."""
 
     def __init__(self, catalogue: MetricCatalogue, sources: Callable[[], MetricSources]) -> None:
         self._sources = sources
@@ -184,7 +184,7 @@ class UsageMetrics:
 
 
 class ReplicaMetrics:
-    """This replica, as its sources tell it."""
+    """This replica: election, caches, pause, webhook."""
 
     def __init__(self, catalogue: MetricCatalogue, sources: Callable[[], MetricSources]) -> None:
         self._sources = sources
@@ -218,7 +218,7 @@ class ReplicaMetrics:
         catalogue.leaders_gauge("rescheduler_webhook_in_force", force, (), self._force)
 
     def webhook_in_force(self, *, yes: bool) -> None:
-        """Tell whether the webhook is asked; of replicas that have not tried it nothing is told."""
+        """Set whether the webhook is called; replicas that have not probed it show nothing."""
         self._in_force = yes
 
     def _leads(self) -> Values:
@@ -250,7 +250,7 @@ def _number(read: Callable[[], int | None] | None) -> Values:
 
 
 class Metrics:
-    """All that is counted, in a registry of its own."""
+    """All metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         self._sources = MetricSources()
@@ -271,11 +271,11 @@ class Metrics:
         self._requests = RequestMetrics(self._catalogue)
 
     def read(self, sources: MetricSources) -> None:
-        """Ask these at every scrape from now on."""
+        """Read these at every scrape from now on."""
         self._sources = sources
 
     def reread(self, result: ReloadResult) -> None:
-        """Count a configuration's file that has changed."""
+        """Count a re-read of the configuration file."""
         self._configurations.reread(result)
 
     def planned(self, plan: Plan) -> None:
@@ -307,7 +307,7 @@ class Metrics:
         self._recoveries.labels(self._known_recoveries.value(outcome)).inc()
 
     def requests_to(self, server: str) -> Callable[[str, int | str, float | None], None]:
-        """Whom a client of this API server reports to."""
+        """Get the function that a client of this API server reports its requests to."""
         return self._requests.to(server)
 
     def answered(self, path: str, code: int, seconds: float) -> None:
@@ -315,7 +315,7 @@ class Metrics:
         self._requests.answered(path, code, seconds)
 
     def webhook_in_force(self, *, yes: bool) -> None:
-        """Tell whether the webhook is asked; of replicas that have not tried it nothing is told."""
+        """Set whether the webhook is called; replicas that have not probed it show nothing."""
         self._replica.webhook_in_force(yes=yes)
 
     def described(self) -> tuple[MetricDescription, ...]:

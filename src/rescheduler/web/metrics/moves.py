@@ -1,6 +1,6 @@
-"""What became of moves: landed, failed or tried again, how long each step took, and evictions that were refused.
+"""Metrics of moves and their outcomes: results, durations of steps, refused evictions, predicted and realised gain.
 
-`runtime.logbook` tells of every progress as it is stored. Times are those of the progress, which are the API server's.
+Every change of a PodMigration's status is reported as it is stored. Times are those of the status.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rescheduler.web.metrics.catalogue import (
 
 _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
 _BUDGET, _TWO_BUDGETS, _BUSY, _OTHER = REFUSALS = ("DisruptionBudget", "TwoDisruptionBudgets", "Busy", "Other")
+_MOST_GAIN = 1000.0  # points; predictions come from PodMigrations, and absurd ones must not count
 
 
 class MigrationMetrics:
@@ -97,26 +98,23 @@ class MigrationMetrics:
 
 
 def _left(now: MigrationStatus) -> float | None:
-    """When the step before was left. After rolling back for another try nobody has noted it."""
+    """When the step before ended. After a rollback for another try this is not recorded."""
     return now.step_started if now.step else now.finished
 
 
 def _observe(histogram: Histogram, begun: float | None, ended: float | None) -> None:
-    """Anybody with the right to may write a status: times that make no sense are left out."""
+    """Observe a duration, unless the times are implausible: a status is free text."""
     if begun is not None and ended is not None and math.isfinite(ended - begun) and ended >= begun:
         histogram.observe(ended - begun)
 
 
 def _why(refused: FailedCommand) -> str:
-    """The API server has no reason of its own for these, only words."""
+    """Classify a refusal by its message: the API server has no reason for these."""
     if "more than one PodDisruptionBudget" in refused.message:
         return _TWO_BUDGETS
     if refused.code != 429:
         return _OTHER
     return _BUDGET if "disruption budget" in refused.message else _BUSY
-
-
-_MOST = 1000.0  # points; a prediction is text of whoever made the PodMigration, and what is absurd must not count
 
 
 class OutcomeMetrics:
@@ -159,7 +157,7 @@ class OutcomeMetrics:
         if predicted is None or realised is None:
             return  # only together can they be compared
         # Else it was not made for its gain, because a node was to be emptied; or one of its nodes has nothing to give.
-        if 0 < predicted <= _MOST and abs(realised) <= _MOST:
+        if 0 < predicted <= _MOST_GAIN and abs(realised) <= _MOST_GAIN:
             self._predicted.labels(strategy).inc(predicted)
             self._realised.labels(strategy).inc(max(realised, 0.0))
             self._lost.labels(strategy).inc(max(-realised, 0.0))

@@ -1,8 +1,8 @@
-"""How the nodes stand: the distribution of their utilisation, its spread, and how many are hot.
+"""Metrics of node utilisation and of plans.
 
-Over all nodes but the control plane's, as shares of what is allocatable: 1 is full. The figures are those of the page
-(`web.node_stats`), where there is one, else those of the newest plan. Which resources and pools there are, the
-configuration says, so there are never many.
+Utilisation covers worker nodes, as a share of allocatable: 1 is full. The figures are those of the page
+(`web.node_stats`), or without a page those of the newest plan. Resources and pools come from the configuration, so
+there are never many.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Iterator[tuple[Labels, float]]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUtilisation:
-    """How much of each node is used, by resource; of what not every node has, those that have it."""
+    """The share of each node that is used, by resource, over the nodes that have the resource."""
 
     shares: Mapping[str, Floats]
     nodes: int
@@ -38,7 +38,7 @@ class MeasuredUtilisation:
 
     @classmethod
     def of_picture(cls, picture: ClusterLoad) -> MeasuredUtilisation:
-        """As a plan shows it, which tells how many pods a node can take only where that counts."""
+        """From a plan, which has pods only where they count."""
         percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
         shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}
         for at, (name, _) in enumerate(picture.others):
@@ -48,7 +48,7 @@ class MeasuredUtilisation:
 
     @classmethod
     def of_stats(cls, stats: NodeStats) -> MeasuredUtilisation:
-        """As the page shows it."""
+        """From the page's statistics."""
         table, load = stats.table, stats.load
         shares = {
             name: stats.percent[row, table.workers & (table.capacity[row] > 0) if row > COUNT else table.workers] / 100
@@ -67,7 +67,7 @@ _STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {
 
 
 class UtilisationMetrics:
-    """The nodes, as they stand at each scrape."""
+    """Node utilisation at each scrape."""
 
     def __init__(self, catalogue: MetricCatalogue, read: Callable[[], MeasuredUtilisation | None]) -> None:
         self._read = read
@@ -120,14 +120,14 @@ Result = TypeVar("Result")
 
 
 class PlanMetrics:
-    """The plans of this process."""
+    """Plans of this process."""
 
     def __init__(self, catalogue: MetricCatalogue) -> None:
         self._strategies = strategies()
         self._guards = CappedLabel(_MOST_GUARDS)
         self._newest: tuple[Plan, float] | None = None
         self.utilisation: MeasuredUtilisation | None = None
-        """How the nodes stood when the newest plan was made."""
+        """The utilisation when the newest plan was made."""
         self._moves = catalogue.counter(
             "rescheduler_moves_planned_total",
             "Moves in plans; what is not ordered, such as while it is paused, is planned and counted again.",
@@ -177,7 +177,7 @@ class PlanMetrics:
             yield
 
     def timed(self, name: CyclePhase, work: Callable[P, Result]) -> Callable[P, Result]:
-        """The same work, whose time is taken; it may be done in any thread."""
+        """Wrap work so that it is timed; it may run in any thread."""
 
         def working(*args: P.args, **kwargs: P.kwargs) -> Result:
             with self.phase(name):

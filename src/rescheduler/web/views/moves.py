@@ -1,4 +1,4 @@
-"""Migrations as rows: what each moves, how far it is, the steps that it was seen to take, and what it came to."""
+"""Migrations and the plan, as the API returns them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _lifecycle = Lifecycle()
 _STEPS = {method: _lifecycle.steps(method) for method in Method}
 
 
-def migrations(showing: PageState) -> Json:
-    """The newest, as `/api/migrations` gives them; those that are not over are among them, however old."""
-    active = sorted(showing.board.active(), key=_age)
-    over = [each for each in showing.board.all() if each.progress.over]
+def migrations(state: PageState) -> Json:
+    """What `/api/migrations` returns: all unfinished migrations, and the newest of the others."""
+    active = sorted(state.board.active(), key=_age)
+    over = [each for each in state.board.all() if each.progress.over]
     found = [*active, *heapq.nsmallest(max(0, MOST - len(active)), over, key=_age)]
     shown = sorted(found, key=_age)
     more = len(active) + len(over) - len(shown)
-    return {"migrations": [row(showing, each) for each in shown], "more": more}
+    return {"migrations": [row(state, each) for each in shown], "more": more}
 
 
-def row(showing: PageState, migration: PodMigration) -> Json:
-    """One of them."""
+def row(state: PageState, migration: PodMigration) -> Json:
+    """The row of a migration."""
     order, progress = migration.order, migration.progress
     method = progress.method or order.method
-    pod = showing.loads.pod((migration.namespace, order.pod))
+    pod = state.loads.pod((migration.namespace, order.pod))
     owner = progress.workload or progress.controller
-    workload = str(owner) if owner is not None else workload_of(showing.cache, pod) if pod is not None else ""
-    passed = showing.moves.history((migration.namespace, migration.name))
+    workload = str(owner) if owner is not None else workload_of(state.cache, pod) if pod is not None else ""
+    passed = state.moves.history((migration.namespace, migration.name))
     return {
         "namespace": migration.namespace,
         "name": migration.name,
@@ -76,7 +76,7 @@ def _outcome(migration: PodMigration) -> Json | None:
 
 
 def _age(migration: PodMigration) -> tuple[float, str, str]:
-    """The newest first; of those that are made at once, in the order of their names."""
+    """Sort the newest first, then by name."""
     return -(migration.created or 0.0), migration.namespace, migration.name
 
 
@@ -85,31 +85,31 @@ MOST_REJECTIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """A plan as it is shown."""
+    """An encoded plan."""
 
     document: msgspec.Raw
-    """As docs/plan-format.md has it, but for rejections beyond the first."""
+    """In the plan format (docs/plan-format.md), with the first rejections only."""
     rejected: Json
 
 
 NONE = PlanDocument(msgspec.Raw(b"null"), {"total": 0, "byGuard": {}})
-"""While nobody has made a plan."""
+"""Stands for a plan before there is one."""
 
 
 def document_plan(made: Plan) -> PlanDocument:
-    """The plan; it may be large, so this is done in a thread."""
+    """Encode a plan; it may be large, so this runs in a thread."""
     shown = replace(made, rejections=made.rejections[:MOST_REJECTIONS])
     guards = Counter(rejection.guard for rejection in made.rejections)
     document = msgspec.Raw(msgspec.json.encode(plan_document(shown)))
     return PlanDocument(document, {"total": len(made.rejections), "byGuard": dict(guards.most_common())})
 
 
-def plan(showing: PageState, planned: TimedPlan | None, shown: PlanDocument, awaiting: Sequence[PodMigration]) -> Json:
-    """As `/api/plan` gives it."""
+def plan(state: PageState, planned: TimedPlan | None, shown: PlanDocument, awaiting: Sequence[PodMigration]) -> Json:
+    """What `/api/plan` returns."""
     return {
         "made": planned.made if planned is not None else None,
         "seconds": round(planned.seconds, 3) if planned is not None else 0.0,
-        "by": showing.replica.identity,
+        "by": state.replica.identity,
         "plan": shown.document,
         "awaiting": [{"namespace": each.namespace, "name": each.name} for each in awaiting],
         "rejected": shown.rejected,

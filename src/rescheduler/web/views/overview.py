@@ -1,7 +1,4 @@
-"""The configuration in force, and every strategy: what it does, whether it is enabled, and how it is set.
-
-And what the file says now, where that is not in force: why it was refused, or which fields wait for a restart.
-"""
+"""The overview, the active configuration, captions, outcomes and the search, as the API returns them."""
 
 from __future__ import annotations
 
@@ -28,11 +25,15 @@ from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
 from rescheduler.web.state import ComponentHealth, PageState, SpreadSample
 
-_MOST = 50  # errors that are shown
+MOST_FOUND = 20
+"""Nodes, and pods, that a search returns."""
+_MOST_ERRORS = 50  # of the configuration
+_PODS_AT_ONCE = 1_000  # searched before the event loop runs again: about a millisecond
+_Rank = tuple[bool, str, str]
 
 
 def configuration(live_config: LiveConfig) -> Json:
-    """As `/api/config` gives it."""
+    """What `/api/config` returns: the active configuration, every strategy, and the state of the file."""
     config = live_config.config
     policy = live_config.policy()
     return {
@@ -75,13 +76,13 @@ def captions() -> Json:
 
 
 def _settings(settings: Mapping[str, StrategySettings], name: str) -> Json:
-    """Of one strategy; nothing where it is not enabled and lacks a setting that it cannot do without."""
+    """Dump the settings of a strategy; empty if it is off and lacks a required setting."""
     found = settings.get(name)
     return {} if found is None else found.model_dump(mode="json", by_alias=True)
 
 
 def _in_pools(config: Configuration, policy: Policy, name: str) -> Json:
-    """By pool, whether it runs there, and its settings as far as they are not those at the top."""
+    """List by pool whether the strategy runs there, and its settings that differ from the top."""
     top = _settings(config.settings, name)
     found = {}
     for pool, settings in zip(policy.node_pools, config.pools, strict=True):
@@ -91,38 +92,33 @@ def _in_pools(config: Configuration, policy: Policy, name: str) -> Json:
 
 
 def _refusal(refusal: RejectedConfig | None) -> Json | None:
-    """When, and the errors: not in which file, because whoever looks need not know our paths."""
+    """Time and errors of a refused file; without its path, which is not for everyone."""
     if refusal is None:
         return None
-    told = [each.in_file for each in refusal.errors[:_MOST]]
-    return {"at": refusal.at, "errors": told, "more": len(refusal.errors) - len(told)}
+    errors = [each.in_file for each in refusal.errors[:_MOST_ERRORS]]
+    return {"at": refusal.at, "errors": errors, "more": len(refusal.errors) - len(errors)}
 
 
 def _first_paragraph(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 
-MOST = 20
-_PIECE = 1_000  # pods that are looked at before others have a turn: about a millisecond
-_Rank = tuple[bool, str, str]
-
-
-async def search(showing: PageState, text: str) -> Json:
-    """As `/api/search` gives it: those that begin with the text first; `namespace/name` finds what it says."""
+async def search(state: PageState, text: str) -> Json:
+    """What `/api/search` returns: names that begin with the text first; `namespace/name` is understood, too."""
     wanted = text.strip().lower()
     if not wanted:
         return {"nodes": [], "pods": [], "more": 0}
-    nodes = sorted((not name.startswith(wanted), name) for name in showing.loads.names() if wanted in name)
-    pods, total = await _pods(showing, wanted)
-    more = max(0, len(nodes) - MOST) + total - len(pods)
-    return {"nodes": [name for _, name in nodes[:MOST]], "pods": pods, "more": more}
+    nodes = sorted((not name.startswith(wanted), name) for name in state.loads.names() if wanted in name)
+    pods, total = await _pods(state, wanted)
+    more = max(0, len(nodes) - MOST_FOUND) + total - len(pods)
+    return {"nodes": [name for _, name in nodes[:MOST_FOUND]], "pods": pods, "more": more}
 
 
-async def _pods(showing: PageState, wanted: str) -> tuple[list[Json], int]:
+async def _pods(state: PageState, wanted: str) -> tuple[list[Json], int]:
     space, slash, part = wanted.rpartition("/")
     best: list[_Rank] = []
     total = looked = 0
-    for keys in showing.loads.by_place():
+    for keys in state.loads.by_place():
         found = [
             (not name.startswith(part), namespace, name)
             for namespace, name in keys
@@ -131,25 +127,25 @@ async def _pods(showing: PageState, wanted: str) -> tuple[list[Json], int]:
         total += len(found)
         best += found
         looked += len(keys)
-        if looked >= _PIECE:
-            best, looked = heapq.nsmallest(MOST, best), 0
+        if looked >= _PODS_AT_ONCE:
+            best, looked = heapq.nsmallest(MOST_FOUND, best), 0
             await asyncio.sleep(0)
-    best = heapq.nsmallest(MOST, best)
+    best = heapq.nsmallest(MOST_FOUND, best)
     shown = [(namespace, name) for _, namespace, name in best]
-    return [{"namespace": key[0], "name": key[1], "node": _node(showing, key)} for key in shown], total
+    return [{"namespace": key[0], "name": key[1], "node": _node(state, key)} for key in shown], total
 
 
-def _node(showing: PageState, key: ObjectKey) -> str:
-    pod = showing.loads.pod(key)
-    return pod.node if pod is not None else ""  # it went while we looked
+def _node(state: PageState, key: ObjectKey) -> str:
+    pod = state.loads.pod(key)
+    return pod.node if pod is not None else ""  # it was deleted meanwhile
 
 
-async def outcomes(showing: PageState) -> Json:
-    """As `/api/outcomes` gives it: those that rest the longest first."""
-    migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
-    reckoned = await asyncio.to_thread(find_backoffs, migrations, showing.live_config.policy())
-    now = showing.now()
-    found = {key: rest for key, rest in reckoned.items() if _is_there(showing, key)}
+async def outcomes(state: PageState) -> Json:
+    """What `/api/outcomes` returns: workloads in cool-down the longest first."""
+    migrations = list(state.board.all())  # there may be very many: not computed in the event loop
+    resting = await asyncio.to_thread(find_backoffs, migrations, state.live_config.policy())
+    now = state.now()
+    found = {key: rest for key, rest in resting.items() if _is_there(state, key)}
     listed = sorted(found.items(), key=lambda item: (-item[1].until, item[0]))
     return {
         "workloads": [
@@ -165,50 +161,50 @@ async def outcomes(showing: PageState) -> Json:
     }
 
 
-def _is_there(showing: PageState, key: WorkloadKey) -> bool:
+def _is_there(state: PageState, key: WorkloadKey) -> bool:
     kind, namespace, name = key
     if kind == "Pod":
-        return showing.loads.pod((namespace, name)) is not None
-    return kind not in WORKLOADS or showing.cache.row(kind, key) is not None
+        return state.loads.pod((namespace, name)) is not None
+    return kind not in WORKLOADS or state.cache.row(kind, key) is not None
 
 
-def overview(showing: PageState) -> Json:
-    """All of it, as `/api/overview` gives it."""
-    fields, replica, plans = showing.live_config.config.fields, showing.replica, showing.plans
-    paused = showing.paused()
+def overview(state: PageState) -> Json:
+    """What `/api/overview` returns."""
+    fields, replica, plans = state.live_config.config.fields, state.replica, state.plans
+    paused = state.paused()
     newest = plans.newest
-    rules = _rules(showing)
+    rules = _rules(state)
     return {
         "version": __version__,
-        "cluster": showing.cluster,
-        "now": showing.now(),
+        "cluster": state.cluster,
+        "now": state.now(),
         "replica": {"identity": replica.identity, "leading": replica.leading(), "leader": replica.leader()},
         "paused": None if paused is None else {"by": paused.by, "since": paused.since, "reason": paused.reason},
-        "window": _window(showing),
+        "window": _window(state),
         "approval": fields.approval.value,
-        "access": "local" if showing.local else "token",
+        "access": "local" if state.local else "token",
         "interval": fields.rescheduling_interval,
         "nextPlan": plans.next,
-        "counts": _counts(showing),
-        "utilisation": _utilisation(showing.loads.stats().load),
-        "use": _use(showing),
+        "counts": _counts(state),
+        "utilisation": _utilisation(state.loads.stats().load),
+        "use": _use(state),
         "thresholds": {
             "cpu": rules[0]["cpu"],
             "memory": rules[0]["memory"],
             "imbalance": fields.imbalance_threshold,
         },
         "rules": rules,
-        "health": [_health(each) for each in showing.health()],
+        "health": [_health(each) for each in state.health()],
         "configuration": {
-            "revision": showing.live_config.revision,
-            "refused": showing.live_config.rejected is not None,
+            "revision": state.live_config.revision,
+            "refused": state.live_config.rejected is not None,
         },
-        "warnings": [*_warnings(showing.live_config), *(newest.plan.warnings if newest is not None else ())],
+        "warnings": [*_warnings(state.live_config), *(newest.plan.warnings if newest is not None else ())],
     }
 
 
 def _warnings(live_config: LiveConfig) -> Iterator[str]:
-    """What the operator should know of his file."""
+    """Warnings about the configuration file."""
     if live_config.rejected is not None:
         errors = len(live_config.rejected.errors)
         yield f"the configuration's file is refused (errors: {errors}); what was in force stays in force"
@@ -216,14 +212,14 @@ def _warnings(live_config: LiveConfig) -> Iterator[str]:
         yield f"wait for a restart of the controller: {', '.join(live_config.awaiting_restart)}"
 
 
-def without_time(told: Json) -> Json:
-    """What makes one overview different from another: not the clock, nor how long ago somebody was heard."""
-    health = [{key: value for key, value in each.items() if key != "lag"} for each in told["health"]]
-    return {**told, "now": 0, "health": health}
+def without_time(found: Json) -> Json:
+    """The overview without clock and lags, to compare two of them."""
+    health = [{key: value for key, value in each.items() if key != "lag"} for each in found["health"]]
+    return {**found, "now": 0, "health": health}
 
 
 def sample(taken: SpreadSample) -> Json:
-    """One sample of the spread over time."""
+    """A sample of the spread over time."""
     return {
         "time": taken.time,
         "cpu": _extent(taken.spread.cpu),
@@ -233,9 +229,9 @@ def sample(taken: SpreadSample) -> Json:
     }
 
 
-def _window(showing: PageState) -> Json | None:
-    """The time windows, whether one is open, and until when that stays so; None where there are none."""
-    schedule, now = showing.live_config.policy().when.schedule, showing.now()
+def _window(state: PageState) -> Json | None:
+    """The time windows, whether one is open, and until when; None without windows."""
+    schedule, now = state.live_config.policy().when.schedule, state.now()
     if not schedule.windows:
         return None
     windows = [window.text for window in schedule.windows]
@@ -247,16 +243,16 @@ def _window(showing: PageState) -> Json | None:
     }
 
 
-def _counts(showing: PageState) -> Json:
-    board = showing.board
+def _counts(state: PageState) -> Json:
+    board = state.board
     return {
-        "nodes": showing.loads.nodes,
-        "pods": showing.loads.pods,
+        "nodes": state.loads.nodes,
+        "pods": state.loads.pods,
         "pending": board.count(Phase.PENDING),
         "inProgress": board.count(Phase.IN_PROGRESS),
         "completed": board.count(Phase.COMPLETED),
         "failed": board.count(Phase.FAILED),
-        "awaitingApproval": len(showing.moves.awaiting()),
+        "awaitingApproval": len(state.moves.awaiting()),
     }
 
 
@@ -270,16 +266,16 @@ def _utilisation(load: ClusterLoad) -> Json:
     }
 
 
-def _use(showing: PageState) -> Json:
-    """What use is reckoned by, whether it is so now, and when it was measured last."""
-    usage, loads = showing.usage(), showing.loads
+def _use(state: PageState) -> Json:
+    """The source of usage, whether it counts now, and when it was measured last."""
+    usage, loads = state.usage(), state.loads
     by = loads.utilization.value
     return {"by": by, "counts": loads.measured, "measured": usage.last, "why": usage.failure}
 
 
-def _rules(showing: PageState) -> list[Json]:
-    """Above what nodes are hot, in per cent: those of no pool first, then those of each pool of the configuration."""
-    stats = showing.loads.stats()
+def _rules(state: PageState) -> list[Json]:
+    """Thresholds in per cent: of nodes in no pool first, then of each pool of the configuration."""
+    stats = state.loads.stats()
     names = ["", *(pool.name for pool in stats.table.rules.policy.node_pools)]
     return [
         {"pool": name, **{resource: round(each, 2) for resource, each in rule.items()}}
