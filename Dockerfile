@@ -41,7 +41,7 @@ FROM python:${PYTHON_VERSION}${PYTHON_DIGEST}
 ARG COMMIT=""
 ARG VERSION=""
 LABEL org.opencontainers.image.title="kube-rescheduler" \
-      org.opencontainers.image.description="Moves Kubernetes pods to where they should be: safely, with reasons, and with the plan shown first." \
+      org.opencontainers.image.description="Moves Kubernetes pods to better nodes: safely, with reasons, and with the plan shown first." \
       org.opencontainers.image.url="https://github.com/kube-rescheduler/kube-rescheduler" \
       org.opencontainers.image.source="https://github.com/kube-rescheduler/kube-rescheduler" \
       org.opencontainers.image.licenses="Apache-2.0" \
