@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
 import sys
@@ -18,7 +17,6 @@ from rescheduler.config.loader import load_defaults, load_file, override
 from rescheduler.config.schema import UsageSettings, UsageSource
 from rescheduler.decode.dump import DumpReader
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
-from rescheduler.decode.record import SnapshotRecorder
 from rescheduler.decode.split import split
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.model.migration import PodMigration
@@ -28,7 +26,6 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
-from rescheduler.planning.explain import Explanation, explain
 from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import StrategySettings
@@ -36,7 +33,9 @@ from rescheduler.strategies import discover, settings_by_name
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 if TYPE_CHECKING:
+    from rescheduler.decode.record import SnapshotRecorder
     from rescheduler.kube.connection import Connection
+    from rescheduler.planning.explain import Explanation
     from rescheduler.usage.history import UsageHistory
 
 
@@ -138,6 +137,8 @@ def measured_once(
 
     history = UsageHistory(settings)
     if settings.source is UsageSource.PROMETHEUS and live:
+        import asyncio  # noqa: PLC0415 - a plan of files needs no event loop
+
         asyncio.run(_ask(history, settings, snapshot))  # as of when the snapshot was taken, however long that took
     else:
         _take(history, settings, snapshot)
@@ -172,6 +173,8 @@ async def _ask(history: UsageHistory, settings: UsageSettings, snapshot: Cluster
 
 def record(source: DumpFiles | LiveCluster, out: BinaryIO, now: float | None, progress: Progress) -> SnapshotRecorder:
     """Write what planning reads of a cluster, and nothing else; `out` must be a file that can be written anew."""
+
+    from rescheduler.decode.record import SnapshotRecorder  # noqa: PLC0415 - plans record nothing
 
     def afresh() -> SnapshotRecorder:
         out.seek(0)
@@ -248,6 +251,8 @@ def planned(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
 
 def explained(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
     """Why a pod that the planner knows is moved or isn't in the plan that it has made."""
+    from rescheduler.planning.explain import explain  # noqa: PLC0415 - plans are made without
+
     names = dict.fromkeys(strategy.name for strategy in strategies(planner.policy))
     return explain(planner, made, pod, [*names])
 
@@ -256,6 +261,8 @@ def _collected(
     source: DumpFiles | LiveCluster, afresh: Callable[[], Into], progress: Progress
 ) -> tuple[Into, float | None]:
     if isinstance(source, LiveCluster):
+        import asyncio  # noqa: PLC0415 - as above
+
         return asyncio.run(_listed(source, afresh, progress))
     collector = afresh()
     reader = DumpReader(collector, progress)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.lazy import app, config_errors, dump
+from rescheduler.cli.lazy import app, config_errors, dump, kube_errors
 from rescheduler.cli.options import STDIN, AccessOptions, InputOptions, PolicyFlags
 from rescheduler.cli.progress import show_bytes_read
-from rescheduler.kube.errors import ClusterError
 from rescheduler.model.policy import Policy
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def report_failures() -> Iterator[None]:
         yield
     except config_errors.ConfigErrors as errors:
         raise messages.CommandError(*map(str, errors.errors), code=exit_code_of(errors)) from None
-    except (app.InputError, dump.DumpError, ClusterError) as error:
+    except (app.InputError, dump.DumpError, kube_errors.ClusterError) as error:
         raise messages.CommandError(str(error)) from error
     except RecursionError:
         raise messages.CommandError("the input is nested too deeply to be Kubernetes objects") from None

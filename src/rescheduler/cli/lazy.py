@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rescheduler.config import loader as config_loader
     from rescheduler.decode import dump
     from rescheduler.kube import approval as kube_approval
+    from rescheduler.kube import errors as kube_errors
     from rescheduler.planning import explain as planning_explain
 else:
 
@@ -47,6 +48,7 @@ else:
     entries_output = _Lazy("rescheduler.cli.output.entries")
     explanation_output = _Lazy("rescheduler.cli.output.explanation")
     kube_approval = _Lazy("rescheduler.kube.approval")
+    kube_errors = _Lazy("rescheduler.kube.errors")
     maintenance_output = _Lazy("rescheduler.cli.output.maintenance")
     planning_explain = _Lazy("rescheduler.planning.explain")
 
@@ -64,6 +66,7 @@ __all__ = [
     "entries_output",
     "explanation_output",
     "kube_approval",
+    "kube_errors",
     "maintenance_output",
     "planning_explain",
 ]

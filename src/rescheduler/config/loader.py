@@ -16,7 +16,6 @@ from stat import S_ISREG
 from typing import Any
 
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.document import DocumentError, read_document
 from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, hint, nearest
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, LeaderElectionFields, PluginArgs
 from rescheduler.config.validate import InvalidError, Known, check, dump, fields_by_name, keep_known_fields
@@ -158,6 +157,8 @@ _FLAGS = {
 
 def load(text: str, source: str, known: Known) -> Configuration:
     """Read a file's text; `source` names it in errors."""
+    from rescheduler.config.document import DocumentError, read_document  # noqa: PLC0415 - only files need YAML
+
     try:
         document = read_document(text)
     except DocumentError as error:
