@@ -261,9 +261,12 @@ def test_every_command_is_completed_with_its_line_of_the_help() -> None:
     assert all(f" {name} {line}" in words for name, line in lines.items())
 
 
-def test_a_file_is_planned_without_the_cluster_client(tmp_path: Path) -> None:
+def test_a_file_is_planned_with_nothing_that_only_a_live_cluster_needs(tmp_path: Path) -> None:
     file = dumps.written(tmp_path / "c.json", dumps.hot_cluster())
-    assert not _imported_by("plan", "-f", file) & {"aiohttp", "rich"}
+    imported = _imported_by("plan", "-f", file)
+    assert not imported & {"aiohttp", "asyncio", "cryptography", "rich", "structlog"}
+    away = ("admission", "config.document", "convert", "kube", "migration.lifecycle", "runtime", "usage", "web")
+    assert not [name for name in imported if name.startswith(tuple(f"rescheduler.{part}" for part in away))]
 
 
 def _imported_by(*args: str, code: str = "from rescheduler.cli.main import run; run()", **env: str) -> set[str]:

@@ -56,7 +56,7 @@ def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -
     if wanted.config == STDIN and STDIN in inputs.files:
         raise click.UsageError("--config - and -f - cannot both be standard input.")
     with report_failures():
-        config = app.configuration(wanted.config, wanted.overrides())
+        config = app.configuration(wanted.config, wanted.overrides)
         source = choose_source(inputs, config.fields.client_connection.kubeconfig)
         started = time.monotonic()
         with show_reading(source) as progress:

@@ -8,12 +8,14 @@ here, and a wrong one is a usage error.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import click
 
+from rescheduler.model.fields import Flag, Section, flag_name, to_camel
+from rescheduler.model.policy import Approval, MigrationMethod, Policy, ThresholdMode, Utilization
 from rescheduler.model.time import DurationError, InstantError, parse_duration, parse_instant
 
 Command = Callable[..., None]
@@ -76,50 +78,11 @@ class WaitOptions:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFlags:
-    """What the operator wants: a file, and flags over it."""
+    """A configuration file, and flags over it."""
 
     config: str | None
-    strategies: tuple[str, ...]
-    utilization: str | None
-    cpu_threshold: float | None
-    memory_threshold: float | None
-    imbalance_threshold: float | None
-    max_reschedule_pods: int | str | None
-    migration_method: str | None
-    excluded_namespaces: tuple[str, ...]
-    excluded_pod_selector: str | None
-    min_pod_age: str | None
-    cool_down: str | None
-    allow_jobs: bool | None
-    allow_local_storage: bool | None
-    allow_single_replica: bool | None
-    per_node_in: int | str | None
-    per_node_out: int | str | None
-    per_namespace: int | str | None
-    per_workload: int | str | None
-
-    def overrides(self) -> dict[str, object]:
-        """The flags as fields of the configuration; None is not given."""
-        return {
-            "enabledStrategies": self.strategies or None,
-            "utilization": self.utilization,
-            "cpuThreshold": self.cpu_threshold,
-            "memoryThreshold": self.memory_threshold,
-            "imbalanceThreshold": self.imbalance_threshold,
-            "maxReschedulePods": self.max_reschedule_pods,
-            "migrationMethod": self.migration_method,
-            "excludedNamespaces": self.excluded_namespaces or None,
-            "excludedPodSelector": self.excluded_pod_selector,
-            "minPodAge": self.min_pod_age,
-            "coolDown": self.cool_down,
-            "allow.jobs": self.allow_jobs,
-            "allow.localStorage": self.allow_local_storage,
-            "allow.singleReplica": self.allow_single_replica,
-            "limits.perNodeIn": self.per_node_in,
-            "limits.perNodeOut": self.per_node_out,
-            "limits.perNamespace": self.per_namespace,
-            "limits.perWorkload": self.per_workload,
-        }
+    overrides: Mapping[str, object]
+    """Values by field of the configuration, as `config.loader.override` takes them; None is not given."""
 
 
 def _timeout(text: str) -> float:
@@ -149,15 +112,6 @@ def _instant(text: str) -> float:
 def _count(text: str) -> int | str:
     """A number, or a word that the configuration understands (`unlimited`)."""
     return int(text) if text.removeprefix("-").isdecimal() else text
-
-
-def _flag(name: str, about: str) -> Option:
-    """A switch that is None when it is not given, so that the file's word stands."""
-    return click.option(f"{name}/--no-{name.removeprefix('--')}", default=None, help=about)
-
-
-def _limit(name: str, about: str) -> Option:
-    return click.option(name, type=_count, metavar="N|unlimited", help=about)
 
 
 def group_options(name: str, into: type[Group], options: Sequence[Option]) -> Option:
@@ -211,59 +165,68 @@ input_options = group_options(
     ],
 )
 
-policy_options = group_options(
-    "wanted",
-    PolicyFlags,
-    [
-        click.option("--config", metavar="FILE", type=click.Path(), help="The configuration; - is standard input."),
-        click.option(
-            "--strategy",
-            "strategies",
-            multiple=True,
-            metavar="NAME",
-            help="Run this strategy instead of enabledStrategies; may be repeated.",
-        ),
-        click.option(
-            "--utilization",
-            type=click.Choice(["requests", "usage", "max"]),
-            help="utilization: what a node's use is reckoned by, what pods request or what is measured.",
-        ),
-        click.option("--cpu-threshold", type=float, metavar="PERCENT", help="cpuThreshold: above it a node is hot."),
-        click.option("--memory-threshold", type=float, metavar="PERCENT", help="memoryThreshold: the same of memory."),
-        click.option(
-            "--imbalance-threshold",
-            type=float,
-            metavar="POINTS",
-            help="imbalanceThreshold: the gap between nodes that LoadBalancing accepts.",
-        ),
-        click.option(
-            "--max-reschedule-pods", type=_count, metavar="N|unlimited", help="maxReschedulePods: moves in one plan."
-        ),
-        click.option(
-            "--migration-method",
-            type=click.Choice(["auto", "handoff", "evict"]),
-            help="migrationMethod: how pods are moved.",
-        ),
-        click.option(
-            "--excluded-namespace",
-            "excluded_namespaces",
-            multiple=True,
-            metavar="NAMESPACE",
-            help="Leave this namespace alone; may be repeated, and replaces excludedNamespaces "
-            "(kube-system, kube-public).",
-        ),
-        click.option("--excluded-pod-selector", metavar="SELECTOR", help="excludedPodSelector: leave these alone."),
-        click.option("--min-pod-age", metavar="DURATION", help="minPodAge: leave younger pods alone."),
-        click.option("--cool-down", metavar="DURATION", help="coolDown: how long a moved workload rests."),
-        _flag("--allow-jobs", "allow.jobs: move pods of Jobs too, which start their work again."),
-        _flag("--allow-local-storage", "allow.localStorage: move pods whose local data is lost by it."),
-        _flag("--allow-single-replica", "allow.singleReplica: move single replicas that are down meanwhile."),
-        _limit("--per-node-in", "limits.perNodeIn: moves onto one node."),
-        _limit("--per-node-out", "limits.perNodeOut: moves off one node."),
-        _limit("--per-namespace", "limits.perNamespace: moves in one namespace."),
-        _limit("--per-workload", "limits.perWorkload: moves of one workload."),
-    ],
-)
+
+def _policy_flags() -> dict[str, tuple[str, Option]]:
+    """The flag of each field that has one, by the parameter that click gives its value in: the field, the option."""
+    nested = [(f"{to_camel(each.name)}.", each.default) for each in fields(Policy) if isinstance(each.default, Section)]
+    found: dict[str, tuple[str, Option]] = {}
+    for prefix, section in (("", Policy), *nested):
+        for each in fields(section):  # type: ignore[arg-type] # every section is a dataclass
+            flag = each.metadata.get("flag")
+            if flag is not None:
+                key = prefix + to_camel(each.name)
+                name = flag.name or flag_name(key)
+                found[name.removeprefix("--").replace("-", "_")] = (key, _policy_flag(name, key, str(each.type), flag))
+    return dict(sorted(found.items(), key=lambda item: _PLACES.get(item[1][0], len(_PLACES))))
+
+
+_PLACES = {
+    key: place
+    for place, key in enumerate(("enabledStrategies", "utilization", "cpuThreshold", "memoryThreshold",
+        "imbalanceThreshold", "maxReschedulePods", "migrationMethod", "excludedNamespaces", "excludedPodSelector",
+        "minPodAge", "coolDown", "allow.jobs", "allow.localStorage", "allow.singleReplica"))
+}  # fmt: skip
+"""The order of help: what plans are tried with comes first. Other flags follow in the order of the fields."""
+_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "Percent": {"type": float, "metavar": "PERCENT"},
+    "Count": {"type": _count, "metavar": "N|unlimited"},
+    "PositiveCount": {"type": _count, "metavar": "N|unlimited"},
+    "Duration": {"metavar": "DURATION"},
+    "LabelSelector": {"metavar": "SELECTOR"},
+}
+_ENUMS = {each.__name__: each for each in (Approval, MigrationMethod, ThresholdMode, Utilization)}
+
+
+def _policy_flag(name: str, key: str, kind: str, flag: Flag) -> Option:
+    """The option for a field of this type; the checks of values are the configuration's."""
+    if kind.startswith("tuple["):
+        return click.option(name, multiple=True, metavar=flag.metavar, help=flag.help)
+    about = f"{key}: {flag.help}"
+    if kind == "bool":  # None when it is not given, so that the file's word stands
+        return click.option(f"{name}/--no-{name.removeprefix('--')}", default=None, help=about)
+    if kind in _ENUMS:
+        return click.option(name, type=click.Choice([each.value for each in _ENUMS[kind]]), help=about)
+    how = {**_TYPES.get(kind, {}), **({"metavar": flag.metavar} if flag.metavar else {})}
+    return click.option(name, help=about, **how)
+
+
+def policy_options(command: Command) -> Command:
+    """Adds `--config` and a flag for each field of the policy that has one; the command gets them as PolicyFlags."""
+    flags = _policy_flags()
+
+    @functools.wraps(command)
+    def grouped(config: str | None, **given: Any) -> None:
+        values = {key: given.pop(parameter) for parameter, (key, _) in flags.items()}
+        command(
+            wanted=PolicyFlags(config, {key: value if value != () else None for key, value in values.items()}), **given
+        )
+
+    wrapped: Command = grouped
+    for _, option in reversed(flags.values()):
+        wrapped = option(wrapped)
+    about = "The configuration; - is standard input."
+    return click.option("--config", metavar="FILE", type=click.Path(), help=about)(wrapped)
+
 
 config_option = click.option(
     "--config",

@@ -85,7 +85,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None
     configure(LogFormat(manners.log_format), verbose=messages.verbose())
     elect = {} if manners.leader_elect is None else {"leaderElection.leaderElect": manners.leader_elect}
     with report_failures():
-        flags = {**wanted.overrides(), **elect}
+        flags = {**wanted.overrides, **elect}
         given = wanted.config
         config, origin = (app.configuration(None, flags), None) if given is None else open_config(given, flags)
         live = app.LiveCluster(

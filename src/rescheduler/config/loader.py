@@ -7,10 +7,9 @@ are read; all else belongs to kube-scheduler and is left alone.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -19,7 +18,8 @@ from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, hint, nearest
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, LeaderElectionFields, PluginArgs
 from rescheduler.config.validate import InvalidError, Known, check, dump, fields_by_name, keep_known_fields
-from rescheduler.model.fields import quote, wrong_type
+from rescheduler.model.fields import flag_name, quote, to_camel, wrong_type
+from rescheduler.model.policy import Policy
 
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 SCHEDULER_VERSIONS = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
@@ -145,16 +145,6 @@ def _no_plugin_config(places: list[tuple[Loc, Mapping[str, object]]]) -> str:
     return f"no pluginConfig is named {PLUGIN}: add one, with its args, to profiles[0].pluginConfig"
 
 
-# Flags that are not named after the field alone.
-_FLAGS = {
-    "enabledStrategies": "--strategy",
-    "excludedNamespaces": "--excluded-namespace",
-    "allow.jobs": "--allow-jobs",
-    "allow.localStorage": "--allow-local-storage",
-    "allow.singleReplica": "--allow-single-replica",
-}
-
-
 def load(text: str, source: str, known: Known) -> Configuration:
     """Read a file's text; `source` names it in errors."""
     from rescheduler.config.document import DocumentError, read_document  # noqa: PLC0415 - only files need YAML
@@ -217,7 +207,7 @@ def override(config: Configuration, overrides: Mapping[str, object]) -> Configur
     """The configuration with flags over it, checked as a file is; errors name the flag.
 
     Keys are fields as in the native form, sections with dots (`cpuThreshold`, `limits.perNodeIn`); None is a flag not
-    given. A flag is named after the last part of its field (`--per-node-in`), a few otherwise (_FLAGS). A strategy's
+    given. A strategy's
     own setting in the file stays, as it does when the field is changed in the file, and so do thresholds of a pool; but
     strategies that a flag names run instead of all that the file names, in pools, too. A pool in which none run (`[]`)
     is to be left alone, and is.
@@ -239,7 +229,7 @@ def override(config: Configuration, overrides: Mapping[str, object]) -> Configur
     try:
         return check(data, config.known, config.kind)
     except InvalidError as error:
-        named = {name: _FLAGS.get(name) or _flag(name) for name in given}
+        named = {name: _flag(name) for name in given}
         raise ConfigErrors([_flag_error(finding, named) for finding in error.findings]) from error
 
 
@@ -248,8 +238,10 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
 
 
-def _flag(name: str) -> str:
-    return "--" + re.sub(r"([A-Z])", r"-\1", name.rpartition(".")[2]).lower()
+def _flag(key: str) -> str:
+    """The flag that sets a field."""
+    named = {to_camel(each.name): each.metadata["flag"].name for each in fields(Policy) if each.metadata.get("flag")}
+    return named.get(key) or flag_name(key)
 
 
 def _flag_error(finding: Finding, flags: Mapping[str, str]) -> ConfigError:

@@ -16,14 +16,14 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import annotated_types
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.alias_generators import to_camel, to_snake
+from pydantic.alias_generators import to_snake
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from rescheduler.config.configuration import Configuration, Settings
 from rescheduler.config.errors import Finding, Loc, format_path, hint
 from rescheduler.config.schema import INHERITED, NATIVE_KIND, Fields
-from rescheduler.model.fields import FieldError, Section, not_an_integer, quote, wrong_type
+from rescheduler.model.fields import FieldError, Section, not_an_integer, quote, to_camel, wrong_type
 from rescheduler.model.policy import Pool
 from rescheduler.planning.settings import Misfit, StrategySettings
 
@@ -103,6 +103,7 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 def json_schema(model: Model) -> dict[str, Any]:
     """The JSON schema of a model, with the descriptions of its fields."""
     schema = _adapter(model).json_schema()
+    schema["properties"] = {name: schema["properties"][name] for name in fields_by_name(model)}
     _describe(schema, model, schema.get("$defs", {}))
     return schema
 
@@ -118,8 +119,8 @@ def _describe(schema: dict[str, Any], model: Model, definitions: dict[str, Any])
 
 def dump(section: Section) -> dict[str, object]:
     """A section as a file would give it, with all defaults."""
-    data: dict[str, object] = _adapter(type(section)).dump_python(section, mode="json", by_alias=True)
-    return data
+    data = _adapter(type(section)).dump_python(section, mode="json", by_alias=True)
+    return {name: data[name] for name in fields_by_name(type(section))}
 
 
 def dump_defaults(model: Model) -> dict[str, object]:

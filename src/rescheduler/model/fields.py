@@ -10,24 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
-from typing import Annotated, Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationInfo,
-    WithJsonSchema,
-)
-from pydantic.alias_generators import to_camel
+from annotated_types import Ge, Gt, Le
 
 from rescheduler.model.selector import SelectorError, parse_selector
 from rescheduler.model.time import format_duration, parse_duration
 from rescheduler.model.windows import parse_window, zone_of
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+    from pydantic_core.core_schema import CoreSchema
 
 Default = TypeVar("Default")
 
@@ -36,16 +30,41 @@ WIDEST = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def to_camel(name: str) -> str:
+    """The name of a field in files: `cpu_threshold` → `cpuThreshold`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def flag_name(key: str) -> str:
+    """The flag of a field, named after its last part: `limits.perNodeIn` → `--per-node-in`.
+
+    Those of `allow` say so, since `--jobs` alone would not: `allow.jobs` → `--allow-jobs`.
+    """
+    name = key.replace(".", "-") if key.startswith("allow.") else key.rpartition(".")[2]
+    return "--" + re.sub(r"([A-Z])", r"-\1", name).lower()
+
+
 class Section:
     """A mapping of the configuration file; the docstring of a section introduces it in the reference."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", alias_generator=to_camel, populate_by_name=True
-    )
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        "extra": "forbid",
+        "alias_generator": to_camel,
+        "populate_by_name": True,
+    }
 
 
-def setting(default: Default, about: str, flag: str = "") -> Default:
-    """A field of a section: its default, its description, and the help of its command-line flag where it has one."""
+class Flag(NamedTuple):
+    """The command-line flag of a field. `name` and `metavar` only where they do not follow from the field."""
+
+    help: str
+    name: str = ""
+    metavar: str = ""
+
+
+def setting(default: Default, about: str, flag: Flag | None = None) -> Default:
+    """A field of a section: its default, its description, and its command-line flag if it has one."""
     metadata = {"about": about, "flag": flag}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)  # type: ignore[return-value] # it is the field's default
@@ -55,6 +74,38 @@ def setting(default: Default, about: str, flag: str = "") -> Default:
 def required(about: str) -> Any:
     """A field of a section without a default."""
     return field(metadata={"about": about})
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # pydantic hashes annotations
+class Check:
+    """How pydantic checks a field, in an annotation; pydantic itself is imported only when a file is read.
+
+    The function gets the value as the file gave it; with `after` it gets what pydantic made of it.
+    """
+
+    function: Callable[[Any], Any]
+    json_schema: Mapping[str, Any] | None = None
+    after: bool = False
+    print: Callable[[Any], object] | None = None
+    """How a value is written to a file."""
+    is_parsed: Callable[[object], bool] | None = None
+    """Recognises values in Python that have been parsed already."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema  # noqa: PLC0415 - as said above
+
+        printed = core_schema.plain_serializer_function_ser_schema(self.print, when_used="json") if self.print else None
+        if self.after:
+            return core_schema.no_info_after_validator_function(self.function, handler(source), serialization=printed)
+        return core_schema.with_info_plain_validator_function(self._validate, serialization=printed)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(schema) if self.json_schema is None else dict(self.json_schema)
+
+    def _validate(self, value: object, info: ValidationInfo) -> Any:
+        if self.is_parsed is not None and info.mode == "python" and self.is_parsed(value):
+            return value
+        return self.function(value)
 
 
 class FieldError(ValueError):
@@ -130,49 +181,34 @@ _PERCENTAGE = re.compile(r"([0-9]{1,9})%", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def _duration_of_at_least(minimum: str) -> PlainValidator:
+def _duration(minimum: str, *, whole: bool = False) -> Check:
     least = parse_duration(minimum)
 
-    def check(value: object, info: ValidationInfo) -> float:
-        if isinstance(value, float) and info.mode == "python":
-            return value  # already seconds, as `model_dump` gives them; files give text
+    def check(value: object) -> float:
         if not isinstance(value, str):
             raise ValueError(wrong_type(value, "a duration such as 30s"))  # noqa: TRY004 - pydantic wants ValueError
         seconds = parse_duration(value)
         if seconds < least:
             raise ValueError(f"{value} is not at least {minimum}")
+        if whole and not seconds.is_integer():
+            raise ValueError(f"{format_duration(seconds)} is not a whole number of seconds")
         return seconds
 
-    return PlainValidator(check)
+    schema = {"type": "string", "format": "duration", "x-minimum": minimum}
+    return Check(check, schema, print=format_duration, is_parsed=lambda value: isinstance(value, float))
 
 
-def _duration_schema(minimum: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "format": "duration", "x-minimum": minimum})
-
-
-_PRINTED = PlainSerializer(format_duration, when_used="json")
-Duration = Annotated[float, _duration_of_at_least("0s"), _PRINTED, _duration_schema("0s")]
-Period = Annotated[float, _duration_of_at_least("1s"), _PRINTED, _duration_schema("1s")]
+Duration = Annotated[float, _duration("0s")]
+"""Seconds; `24h` in files."""
+Period = Annotated[float, _duration("1s")]
 """At least a second: cycles any shorter would give the API server little rest, and a Lease counts whole seconds."""
-ShortPeriod = Annotated[float, _duration_of_at_least("100ms"), _PRINTED, _duration_schema("100ms")]
-
-
-def _check_whole_seconds(seconds: float) -> float:
-    if not seconds.is_integer():
-        raise ValueError(f"{format_duration(seconds)} is not a whole number of seconds")
-    return seconds
-
-
-WholeSeconds = Annotated[
-    float, _duration_of_at_least("0s"), AfterValidator(_check_whole_seconds), _PRINTED, _duration_schema("0s")
-]
+ShortPeriod = Annotated[float, _duration("100ms")]
+WholeSeconds = Annotated[float, _duration("0s", whole=True)]
 """What Kubernetes counts in whole seconds, such as the time that a pod has to end."""
-WholePeriod = Annotated[
-    float, _duration_of_at_least("1s"), AfterValidator(_check_whole_seconds), _PRINTED, _duration_schema("1s")
-]
+WholePeriod = Annotated[float, _duration("1s", whole=True)]
 
-Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-Cycles = Annotated[int, Field(ge=1, le=1000)]
+Percent = Annotated[float, Gt(0), Le(100)]
+Cycles = Annotated[int, Ge(1), Le(1000)]
 """How often in a row something has been so."""
 
 
@@ -193,22 +229,20 @@ def _counts_from(minimum: int, expected: str) -> Callable[[object], int | None]:
     return check
 
 
-def _count_of_at_least(minimum: int) -> PlainValidator:
-    return PlainValidator(_counts_from(minimum, f"an integer of at least {minimum} or the word {UNLIMITED}"))
-
-
-def _count_schema(minimum: int) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"type": "integer", "minimum": minimum}, {"const": UNLIMITED}]})
-
-
-def _print_count(count: int | None) -> int | str:
+def _print_count(count: object) -> object:
     return UNLIMITED if count is None else count
 
 
-Count = Annotated[int | None, _count_of_at_least(0), PlainSerializer(_print_count), _count_schema(0)]
+def _count(minimum: int) -> Check:
+    schema = {"anyOf": [{"type": "integer", "minimum": minimum}, {"const": UNLIMITED}]}
+    expected = f"an integer of at least {minimum} or the word {UNLIMITED}"
+    return Check(_counts_from(minimum, expected), schema, print=_print_count)
+
+
+Count = Annotated[int | None, _count(0)]
 """How many; None is no limit, which the file writes as `unlimited`, because null there means "not given"."""
 
-PositiveCount = Annotated[int | None, _count_of_at_least(1), PlainSerializer(_print_count), _count_schema(1)]
+PositiveCount = Annotated[int | None, _count(1)]
 
 
 _SHARE = "an integer of at least 0 or a percentage such as 25%"
@@ -241,8 +275,7 @@ def _check_share(value: object) -> int | str:
 
 Share = Annotated[
     int | str,
-    PlainValidator(_check_share),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "format": "percentage"}]}),
+    Check(_check_share, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "format": "percentage"}]}),
 ]
 """How many of a workload's pods, as disruption budgets say it: a number, or per cent of those there should be."""
 
@@ -256,16 +289,16 @@ def _check_count_or_share(value: object) -> int | str | None:
 
 CountOrShare = Annotated[
     int | str | None,
-    PlainValidator(_check_count_or_share),
-    PlainSerializer(lambda count: UNLIMITED if count is None else count),
-    WithJsonSchema(
+    Check(
+        _check_count_or_share,
         {
             "anyOf": [
                 {"type": "integer", "minimum": 1},
                 {"type": "string", "format": "percentage"},
                 {"const": UNLIMITED},
             ]
-        }
+        },
+        print=_print_count,
     ),
 ]
 """How many of a workload's pods, where none makes no sense; None is no limit."""
@@ -290,14 +323,10 @@ def check_subdomain(name: str) -> str:
     return name
 
 
-def _check_text(value: object) -> object:
-    if not isinstance(value, str):
+def _check_selector(text: object) -> str:
+    if not isinstance(text, str):
         expected = "a label selector as text, such as app=web,tier!=db"
-        raise ValueError(wrong_type(value, expected))  # noqa: TRY004 - pydantic wants ValueError
-    return value
-
-
-def _check_selector(text: str) -> str:
+        raise ValueError(wrong_type(text, expected))  # noqa: TRY004 - pydantic wants ValueError
     try:
         parse_selector(text)
     except SelectorError as error:
@@ -315,22 +344,17 @@ def _check_label_name(name: str) -> str:
     return name
 
 
-LabelName = Annotated[str, AfterValidator(_check_label_name), WithJsonSchema({"type": "string", "format": "label"})]
-"""The key of a label."""
+def _text(check: Callable[[str], str], form: str) -> Check:
+    return Check(check, {"type": "string", "format": form}, after=True)
 
-Namespace = Annotated[str, AfterValidator(_check_namespace), WithJsonSchema({"type": "string", "format": "namespace"})]
-OptionalNamespace = Annotated[
-    str,
-    AfterValidator(lambda name: name and _check_namespace(name)),
-    WithJsonSchema({"type": "string", "format": "namespace"}),
-]
-ObjectName = Annotated[str, AfterValidator(check_subdomain), WithJsonSchema({"type": "string", "format": "name"})]
-LabelSelector = Annotated[
-    str,
-    BeforeValidator(_check_text),
-    AfterValidator(_check_selector),
-    WithJsonSchema({"type": "string", "format": "label selector"}),
-]
+
+LabelName = Annotated[str, _text(_check_label_name, "label")]
+"""The key of a label."""
+Namespace = Annotated[str, _text(_check_namespace, "namespace")]
+OptionalNamespace = Annotated[str, _text(lambda name: name and _check_namespace(name), "namespace")]
+ObjectName = Annotated[str, _text(check_subdomain, "name")]
+LabelSelector = Annotated[str, Check(_check_selector, {"type": "string", "format": "label selector"})]
+"""The text of a label selector; empty selects everything."""
 
 
 _INT32 = 2**31
@@ -353,8 +377,7 @@ def _check_priority(value: object) -> int | str | None:
 
 Priority = Annotated[
     int | str | None,
-    PlainValidator(_check_priority),
-    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "format": "name"}]}),
+    Check(_check_priority, {"anyOf": [{"type": "integer"}, {"type": "string", "format": "name"}]}),
 ]
 
 
@@ -376,7 +399,7 @@ def _check_resources(thresholds: dict[str, float]) -> dict[str, float]:
     return thresholds
 
 
-ResourceThresholds = Annotated[dict[str, Percent], AfterValidator(_check_resources)]
+ResourceThresholds = Annotated[dict[str, Percent], Check(_check_resources, after=True)]
 """Per cent by the name of a resource other than CPU and memory."""
 
 
@@ -386,7 +409,7 @@ def _check_selects(selector: str) -> str:
     return selector
 
 
-NodeSelector = Annotated[LabelSelector, AfterValidator(_check_selects)]
+NodeSelector = Annotated[LabelSelector, Check(_check_selects, after=True)]
 """A label selector that leaves out some nodes."""
 
 
@@ -399,7 +422,7 @@ def _check_reason(text: str) -> str:
     return text
 
 
-Reason = Annotated[str, AfterValidator(_check_reason)]
+Reason = Annotated[str, Check(_check_reason, after=True)]
 
 
 def _check_window(text: str) -> str:
@@ -411,5 +434,5 @@ def _check_zone(name: str) -> str:
     return name
 
 
-WindowText = Annotated[str, AfterValidator(_check_window), WithJsonSchema({"type": "string", "format": "time window"})]
-ZoneName = Annotated[str, AfterValidator(_check_zone), WithJsonSchema({"type": "string", "format": "time zone"})]
+WindowText = Annotated[str, _text(_check_window, "time window")]
+ZoneName = Annotated[str, _text(_check_zone, "time zone")]

@@ -13,8 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
+from annotated_types import Ge
 
 from rescheduler.model.fields import (
     Count,
@@ -22,6 +21,7 @@ from rescheduler.model.fields import (
     Cycles,
     Duration,
     FieldError,
+    Flag,
     LabelName,
     LabelSelector,
     Namespace,
@@ -85,11 +85,13 @@ class NoEviction(StrEnum):
 class Limits(Section):
     """How many pods one plan may move, by where they are and whose they are; `maxReschedulePods` caps them all."""
 
-    per_node_in: PositiveCount = setting(None, "Pods that may move onto one node.", "moves onto one node.")
-    per_node_out: PositiveCount = setting(None, "Pods that may move away from one node.", "moves off one node.")
-    per_namespace: PositiveCount = setting(None, "Pods of one namespace that may move.", "moves in one namespace.")
+    per_node_in: PositiveCount = setting(None, "Pods that may move onto one node.", Flag("moves onto one node."))
+    per_node_out: PositiveCount = setting(None, "Pods that may move away from one node.", Flag("moves off one node."))
+    per_namespace: PositiveCount = setting(
+        None, "Pods of one namespace that may move.", Flag("moves in one namespace.")
+    )
     per_workload: PositiveCount = setting(
-        None, "Pods of one workload (Deployment, StatefulSet and so on) that may move.", "moves of one workload."
+        None, "Pods of one workload (Deployment, StatefulSet and so on) that may move.", Flag("moves of one workload.")
     )
 
 
@@ -120,17 +122,17 @@ class Allowances(Section):
     jobs: bool = setting(
         False,
         "Move pods of Jobs; their work starts again.",
-        "move pods of Jobs too, which start their work again.",
+        Flag("move pods of Jobs too, which start their work again."),
     )
     local_storage: bool = setting(
         False,
         "Move pods with emptyDir or hostPath volumes, which do not follow the pod.",
-        "move pods whose local data is lost by it.",
+        Flag("move pods whose local data is lost by it."),
     )
     single_replica: bool = setting(
         False,
         "Move the only pod of a workload even where it cannot be handed off and is gone for a while.",
-        "move single replicas that are down meanwhile.",
+        Flag("move single replicas that are down meanwhile."),
     )
 
 
@@ -219,7 +221,7 @@ class Filters(Section):
     priority_threshold: Priority = setting(
         None, "Pods of this priority and above are left alone: a number, or the name of a PriorityClass."
     )
-    min_replicas: Annotated[int, Field(ge=0)] = setting(0, "Pods of controllers with fewer replicas are left alone.")
+    min_replicas: Annotated[int, Ge(0)] = setting(0, "Pods of controllers with fewer replicas are left alone.")
     persistent_volumes: bool = setting(True, "Move pods with a PersistentVolumeClaim, too.")
     protected_storage_classes: tuple[ObjectName, ...] = setting(
         (),
@@ -324,17 +326,18 @@ class Policy(Section):
     enabled_strategies: tuple[str, ...] = setting(
         ("LoadBalancing", "ResourceOptimization"),
         "Strategies that run, by name, each once; the order given does not matter. `[]` runs none.",
+        Flag("Run this strategy instead of enabledStrategies; may be repeated.", name="--strategy", metavar="NAME"),
     )
     cpu_threshold: Percent = setting(
-        80.0, "Per cent of a node's allocatable CPU above which the node is hot.", "above it a node is hot."
+        80.0, "Per cent of a node's allocatable CPU above which the node is hot.", Flag("above it a node is hot.")
     )
     memory_threshold: Percent = setting(
-        80.0, "Per cent of a node's allocatable memory above which the node is hot.", "the same of memory."
+        80.0, "Per cent of a node's allocatable memory above which the node is hot.", Flag("the same of memory.")
     )
     imbalance_threshold: Percent = setting(
         20.0,
         "Percentage points between the most and the least used node that are accepted as balanced.",
-        "the gap between nodes that LoadBalancing accepts.",
+        Flag("the gap between nodes that LoadBalancing accepts.", metavar="POINTS"),
     )
     thresholds: ResourceThresholds = setting(
         {},
@@ -351,7 +354,7 @@ class Policy(Section):
         Utilization.REQUESTS,
         "What a node's use is reckoned by: what its pods request, `usage` as it is measured, or the `max` "
         "of both, pod by pod. Whether a pod fits on a node always goes by requests.",
-        "what a node's use is reckoned by, what pods request or what is measured.",
+        Flag("what a node's use is reckoned by, what pods request or what is measured."),
     )
     hot_after_cycles: Cycles = setting(1, "A node counts as hot when it has been so for this many cycles in a row.")
     pod_group_labels: tuple[LabelName, ...] = setting(
@@ -360,19 +363,29 @@ class Policy(Section):
         "them move together or not at all.",
     )
     pools: tuple[Pool, ...] = setting((), "Node pools with thresholds and strategies of their own; see below.")
-    max_reschedule_pods: Count = setting(10, "Pods that one plan may move in all; 0 moves none.", "moves in one plan.")
+    max_reschedule_pods: Count = setting(
+        10, "Pods that one plan may move in all; 0 moves none.", Flag("moves in one plan.")
+    )
     excluded_namespaces: tuple[Namespace, ...] = setting(
-        ("kube-system", "kube-public"), "Namespaces whose pods are never moved."
+        ("kube-system", "kube-public"),
+        "Namespaces whose pods are never moved.",
+        Flag(
+            "Leave this namespace alone; may be repeated, and replaces excludedNamespaces (kube-system, kube-public).",
+            name="--excluded-namespace",
+            metavar="NAMESPACE",
+        ),
     )
     excluded_pod_selector: LabelSelector = setting(
         "",
         "Labels of pods that are never moved, such as `app=db,tier in (cache)`; empty excludes none.",
-        "leave these alone.",
+        Flag("leave these alone."),
     )
     limits: Limits = setting(Limits(), "Finer limits; see below.")
-    min_pod_age: Duration = setting(60.0, "Younger pods are left alone.", "leave younger pods alone.")
+    min_pod_age: Duration = setting(60.0, "Younger pods are left alone.", Flag("leave younger pods alone."))
     cool_down: Duration = setting(
-        600.0, "How long a moved pod and its workload rest before a next move.", "how long a moved workload rests."
+        600.0,
+        "How long a moved pod and its workload rest before a next move.",
+        Flag("how long a moved workload rests."),
     )
     allow: Allowances = setting(Allowances(), "What may be moved besides; see below.")
     filters: Filters = setting(Filters(), "Which pods may be moved; see below.")
@@ -381,7 +394,7 @@ class Policy(Section):
         MigrationMethod.AUTO,
         "How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
         "`auto` picks the gentlest way that fits each pod.",
-        "how pods are moved.",
+        Flag("how pods are moved."),
     )
     approval: Approval = setting(
         Approval.AUTOMATIC,
@@ -393,19 +406,15 @@ class Policy(Section):
     )
     outcomes: OutcomeSettings = setting(OutcomeSettings(), "What moves come to; see below.")
 
-    by_hand: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = False
+    by_hand: bool = False
     """Not of the file: whether a person has ordered what is judged. Filters, autoscalers and annotations of other tools
     do not apply then."""
-    pod_groups: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = True
+    pod_groups: bool = True
     """Not of the file: whether pods of a group move only together."""
-    strategy_settings: Annotated[SkipJsonSchema[Mapping[str, Mapping[str, object]]], Field(exclude=True)] = field(
-        default_factory=dict
-    )
+    strategy_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Not of the file: all settings of strategies by their Python names, inherited ones and defaults too; only data,
     since `app` finds and builds strategies."""
-    pool_settings: Annotated[SkipJsonSchema[Mapping[str, Mapping[str, Mapping[str, object]]]], Field(exclude=True)] = (
-        field(default_factory=dict)
-    )
+    pool_settings: Mapping[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
     """Not of the file: the same for each pool, by the pool's name."""
 
     @cached_property
