@@ -1,1 +1,1 @@
-"""Failed pods, purely: which failures count, what is kept of them on the workload, and what is done about them."""
+"""Recovery of failed pods, without side effects: which failures count, what is recorded, and what is done."""

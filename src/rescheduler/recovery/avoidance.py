@@ -1,9 +1,9 @@
-"""How a pod is kept off nodes: a required node affinity that names each of them.
+"""Keeps a pod off nodes by a required node affinity that names each of them.
 
-The webhook puts it on new pods and `bare` on the pods it makes again; `deciding` reads from a pod that finds no place
-which nodes it was told to avoid. Nodes are meant by their names (a field), because the label `kubernetes.io/hostname`
-may hold something else. A requirement on a field takes exactly one value, so each node has a requirement of its own;
-those of one term all hold, and of several terms any may hold, so every term gets all of them.
+The webhook adds it to new pods, and `decide` to the replacement of a bare pod; `failed_pods` reads from a pending pod
+which nodes it must avoid. Nodes are matched by name (a field), because the label `kubernetes.io/hostname` may differ. A
+requirement on a field takes exactly one value, so each node needs its own. All requirements of a term must hold, and
+any of several terms may, so every term gets all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def avoid_nodes(affinity: Json | None, nodes: Iterable[str]) -> Json:
-    """The affinity with all that it asks for already, and none of these nodes; the same again if it says so already."""
+    """Return the affinity with all its own rules, and without these nodes; unchanged if it excludes them already."""
     found: Json = copy.deepcopy(affinity) if affinity else {}
     names = sorted(set(nodes))
     if not names:
@@ -38,13 +38,13 @@ def avoid_nodes(affinity: Json | None, nodes: Iterable[str]) -> Json:
 
 
 def avoided_nodes(affinity: Json | None) -> frozenset[str]:
-    """The nodes that are refused by name, whatever else is asked for: those that every term refuses."""
+    """Return the nodes that every term excludes by name."""
     terms = [_refused(term) for term in _terms(affinity) if not _matches_nothing(term)]
     return frozenset.intersection(*terms) if terms else frozenset()
 
 
 def allow_nodes(affinity: Json | None, nodes: Iterable[str]) -> Json:
-    """The affinity that no longer refuses these nodes by name; what `avoid_nodes` added is gone without a trace."""
+    """Return the affinity without the rules against these nodes; exactly reverts `avoid_nodes`."""
     found: Json = copy.deepcopy(affinity) if affinity else {}
     gone = set(nodes)
     of_nodes = found.get("nodeAffinity") or {}
@@ -72,7 +72,7 @@ def _terms(affinity: Json | None) -> list[Json]:
 
 
 def _matches_nothing(term: Json) -> bool:
-    """As Kubernetes reads it: a term without requirements matches no node."""
+    """Whether a term has no requirements: in Kubernetes it matches no node."""
     return not term.get("matchExpressions") and not term.get("matchFields")
 
 

@@ -1,8 +1,9 @@
-"""A pod that nobody manages is made again elsewhere, under a name of ours, and then deleted.
+"""Decides what to do about the failed pods of a workload.
 
-First the name goes into the record of the failed pod, then the new pod is made, then the failed one is deleted; each
-look does the next of these. Whoever dies in between leaves enough for the next one to go on, and no pod is lost. The
-new pod carries on the record, and the marks that tell where it came from.
+A failed pod with a controller is deleted, after its failure was recorded. A pod without a controller is created again
+elsewhere, with a new name, and then deleted: first the new name is recorded, then the new pod is created, then the
+failed one is deleted. Each pass does the next of these steps, so that a crash in between loses no pod. The new pod
+carries the record, and labels that say where it came from.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ _LONGEST_LABEL = 63
 
 
 def name_replacement(pod: Json, now: float) -> str:
-    """What the pod that takes a pod's place is called."""
+    """Return the name of the pod's replacement."""
     return replacement_name(str(pod["metadata"]["name"]), now)
 
 
-def continue_replacement(builder: DecisionBuilder, *, is_ill: bool) -> None:
-    """The next thing to do for a pod whose replacement has a name already."""
+def continue_replacement(builder: DecisionBuilder, *, is_failed: bool) -> None:
+    """Take the next step for a bare pod whose replacement has a name already."""
     state, entry = builder.state, builder.entry(WHOLE)
     copy = state.replacement
     if copy is None:
-        if is_ill:
+        if is_failed:
             builder.creation = build_replacement(state, entry)
             builder.requeue(0.0)
         else:
             builder.requeue(SOON)
     elif annotations_of(copy).get(marks.ORIGINAL_POD) != state.workload["metadata"]["uid"]:
-        # Somebody else has that name.
+        # Another pod has that name.
         builder.entries[WHOLE] = replace(entry, replacement=replacement_name(entry.replacement, state.now))
         builder.requeue(0.0)
     elif not is_terminating(state.workload):
-        _take_over(builder, copy)
+        _delete_one(builder, copy)
 
 
-def _take_over(builder: DecisionBuilder, copy: Json) -> None:
-    """Two pods for one: the failed one goes, unless it is well after all and the new one is not yet."""
+def _delete_one(builder: DecisionBuilder, copy: Json) -> None:
+    """Delete one of the two pods: the failed one, unless it has recovered before the new one is ready."""
     state = builder.state
     old, new = ready_seconds(state.workload, state.now), ready_seconds(copy, state.now)
     if state.workload["status"].get("phase") == "Succeeded" or (old or 0.0) >= state.settings.clear_after:
@@ -67,7 +68,7 @@ def _take_over(builder: DecisionBuilder, copy: Json) -> None:
         if new is None and not is_terminating(copy) and not has_finished(copy):
             builder.deletions.append(copy)
     elif is_terminating(copy):
-        builder.requeue(SOON)  # somebody deletes it: it is made once more, and till then this one is all there is
+        builder.requeue(SOON)  # it is created again, and until then the failed pod is all there is
     elif old is None or new is not None:
         builder.deletions.append(state.workload)
     else:
@@ -75,7 +76,7 @@ def _take_over(builder: DecisionBuilder, copy: Json) -> None:
 
 
 def build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
-    """The pod that takes the workload's place: the same, on none of the nodes where it failed."""
+    """Return the pod that replaces a bare pod: the same, kept off all nodes where it failed."""
     original, metadata = state.workload, state.workload["metadata"]
     labels, notes, spec = strip_pod(original)
     wish = allow_nodes(spec.get("affinity"), entry.avoids)
@@ -106,39 +107,39 @@ def build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
         "annotations": notes | {key: value for key, value in story.items() if value},
     }
     if owners := metadata.get("ownerReferences"):
-        described["ownerReferences"] = owners  # none of them manages it, but it goes when they do
+        described["ownerReferences"] = owners  # none of them is its controller, but it is deleted with them
     return {"apiVersion": "v1", "kind": "Pod", "metadata": described, "spec": spec}
 
 
-_NEXT_LOT = 1.0  # seconds; when more pods fail at once than are decided about at once
+_NEXT_BATCH = 1.0  # seconds, when more pods fail than one pass decides about
 
 
 def decide(state: WorkloadState) -> RecoveryDecision:
-    """What to do now; the same state gives the same decision."""
+    """Return what to do now; the same state gives the same decision."""
     if not state.settings.enabled or is_terminating(state.workload) or _is_static(state.workload):
         return RecoveryDecision()
-    if _asks_no_more(state):
+    if _is_switched_off(state):
         return DecisionBuilder(state).build()
     builder = start_decision(state)
     failed_pods = find_failed_pods(builder)
     counted = [each for each in failed_pods if each.uid in builder.entry(each.entry).pending]
     new = [each for each in failed_pods if each.uid not in builder.entry(each.entry).pending]
     if state.workload["kind"] == "Pod" and builder.entry(WHOLE).replacement:
-        continue_replacement(builder, is_ill=bool(failed_pods))
+        continue_replacement(builder, is_failed=bool(failed_pods))
     else:
         for each in counted:
             _remove(builder, each)
-    faults = _faults(builder, failed_pods)
+    faults = _find_workload_faults(builder, failed_pods)
     for each in new:
         if builder.is_full:
             builder.deferred.add(each.uid)
-            builder.requeue(_NEXT_LOT)
-        elif each.has_no_place:
-            _let_it_go_anywhere(builder, each)
+            builder.requeue(_NEXT_BATCH)
+        elif each.has_no_node:
+            _recreate_anywhere(builder, each)
         elif each.failure.at_fault:
             _stop(builder, each, RecoveryReason.AT_FAULT)
         elif failure_kind(each.failure.reason) in faults:
-            _blame(builder, each)
+            _report_fault(builder, each)
         elif builder.entry(each.entry).count >= each.retries:
             _stop(builder, each, RecoveryReason.EXHAUSTED)
         else:
@@ -148,13 +149,13 @@ def decide(state: WorkloadState) -> RecoveryDecision:
 
 
 def _is_static(workload: Json) -> bool:
-    """Whether a kubelet runs the pod from a file: what the API server shows of it is a mirror."""
+    """Whether a kubelet runs the pod from a file: the API server has only a mirror of it."""
     notes = annotations_of(workload)
     return workload["kind"] == "Pod" and (labels.MIRROR in notes or notes.get(labels.STATIC_SOURCE, "api") != "api")
 
 
-def _asks_no_more(state: WorkloadState) -> bool:
-    """Whether nobody wants recovery any more, as far as can be told: a template that asks shows only in pods."""
+def _is_switched_off(state: WorkloadState) -> bool:
+    """Whether recovery was switched off, as far as pods show; a template may still ask for it without pods."""
     try:
         return bool(state.pods) and not any(
             find_retries(pod, None, body) for pod in state.pods for body in (state.workload, *_own_controllers(state))
@@ -167,13 +168,13 @@ def _own_controllers(state: WorkloadState) -> tuple[Json, ...]:
     return () if state.workload["kind"] == "Deployment" else state.controllers
 
 
-def _faults(builder: DecisionBuilder, failed_pods: list[FailedPod]) -> set[str]:
-    """The kinds of failure that befell so many nodes, while no pod is well, that the workload must be the cause."""
+def _find_workload_faults(builder: DecisionBuilder, failed_pods: list[FailedPod]) -> set[str]:
+    """Return the kinds of failure that hit so many nodes, while no pod is well, that the workload must be the cause."""
     state = builder.state
     if runs_somewhere(state):
         return set()
     places = [(failure.reason, node) for entry in builder.entries.values() for node, failure in entry.nodes.items()]
-    places += [(each.failure.reason, each.node) for each in failed_pods if not each.has_no_place]
+    places += [(each.failure.reason, each.node) for each in failed_pods if not each.has_no_node]
     nodes: dict[str, set[str]] = {}
     for reason, node in places:
         if may_be_own_fault(reason):
@@ -182,22 +183,20 @@ def _faults(builder: DecisionBuilder, failed_pods: list[FailedPod]) -> set[str]:
 
 
 def _stop(builder: DecisionBuilder, failed: FailedPod, why: RecoveryReason) -> None:
-    """Nothing more is done; people are told so once."""
+    """Stop retrying, and record one Event about it."""
     entry = builder.entry(failed.entry)
-    end = failed.failure.reason if failed.failure.at_fault else why  # the first is not refuted by a pod that runs
+    end = failed.failure.reason if failed.failure.at_fault else why  # a pod that runs does not refute the first
     if end in entry.ends:
         return
     revision = revision_of(failed.pod, builder.state)
     builder.entries[failed.entry] = replace(entry.with_ends(entry.ends | {end}), revision=revision)
-    title, said = _title(failed), failed.failure.message
+    title, said = _pod_title(failed), failed.failure.message
     if why == RecoveryReason.EXHAUSTED:
         note = f"{title} {said}; it stays where it is: rescheduled {entry.count} of {failed.retries} times"
         builder.outcomes.append(RecoveryOutcome.EXHAUSTED)
     else:
         where = ", ".join(sorted({*entry.nodes, failed.node}))
-        note = (
-            f"{title} {said}; that is the workload's own fault and no node's (failed on {where}): correct the workload"
-        )
+        note = f"{title} {said}; the workload causes this, not a node (failed on {where}): correct the workload"
         if RecoveryOutcome.AT_FAULT not in builder.outcomes:
             builder.outcomes.append(RecoveryOutcome.AT_FAULT)
     workload = builder.state.workload["metadata"]["uid"]
@@ -205,21 +204,21 @@ def _stop(builder: DecisionBuilder, failed: FailedPod, why: RecoveryReason) -> N
 
 
 def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
-    """Count it, record where it failed, and have it deleted."""
+    """Count the retry, record the node, and delete the pod."""
     state, entry = builder.state, builder.entry(failed.entry)
     if not _may_go(builder, failed):
         return
     in_place = state.workload["kind"] == "DaemonSet"
-    if not in_place and (early := _came_back(state, entry, failed)) > 0:
+    if not in_place and (early := _wait_for_return(state, entry, failed)) > 0:
         builder.deferred.add(failed.uid)
         builder.requeue(early)
         return
     nodes = entry.recent_failures(state.now, state.settings.forget_after)
     nodes[failed.node] = NodeFailure(state.now, failed.failure.reason)
     places = feasible_nodes(state, failed.pod)
-    what = f"{_title(failed)} on node {failed.node} {failed.failure.message}"
+    what = f"{_pod_title(failed)} on node {failed.node} {failed.failure.message}"
     if not in_place and not places and not failed.is_gone:
-        # It would only be gone. When a node turns up that could take it, it has its turn.
+        # It would only be gone. It is recovered when a node turns up that could take it.
         builder.record_event(
             failed.pod, RecoveryReason.NO_NODE_LEFT, f"{what}; no node could take it", f"{failed.uid}/none"
         )
@@ -227,10 +226,10 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
         builder.requeue(SOON)
         return
     if not in_place and places and places <= nodes.keys():
-        if _was_everywhere_before(builder, failed, places):
-            _blame(builder, failed)
+        if _failed_everywhere_before(builder, failed, places):
+            _report_fault(builder, failed)
             return
-        _say_no_node(builder, failed, f"{what}; it has failed on every node that could take it: all are tried again")
+        _report_no_node(builder, failed, f"{what}; it has failed on every node that could take it: all are tried again")
         entry, nodes = entry.with_ends(entry.ends | {RecoveryReason.NO_NODE_LEFT}), {}
     builder.entries[failed.entry] = replace(
         entry.with_ends(entry.ends - {RecoveryReason.EXHAUSTED}),
@@ -239,7 +238,7 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
         pending=(*entry.pending, failed.uid),
         revision=revision_of(failed.pod, state),
     )
-    done = "it is restarted there" if in_place else "it is made again elsewhere" if nodes else "it is made again"
+    done = "it is restarted there" if in_place else "it is recreated elsewhere" if nodes else "it is recreated"
     note = f"{what}; {done} ({entry.count + 1} of {failed.retries})"
     reason = RecoveryReason.RESTARTED if in_place else RecoveryReason.RESCHEDULED
     builder.record_event(failed.pod, reason, note, failed.uid)
@@ -248,8 +247,8 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
     _remove(builder, failed)
 
 
-def _came_back(state: WorkloadState, entry: RecordEntry, failed: FailedPod) -> float:
-    """For how many seconds more a pod waits that was made after its node was recorded, and came there all the same."""
+def _wait_for_return(state: WorkloadState, entry: RecordEntry, failed: FailedPod) -> float:
+    """Return how long to wait for a pod that came to a node although the node was recorded before it was created."""
     known = entry.nodes.get(failed.node)
     made = failed.pod["metadata"].get("creationTimestamp")
     if known is None or not made or parse_instant(made) < known.at:  # both in whole seconds
@@ -257,8 +256,8 @@ def _came_back(state: WorkloadState, entry: RecordEntry, failed: FailedPod) -> f
     return max(0.0, parse_instant(made) + state.settings.same_node_delay - state.now)
 
 
-def _blame(builder: DecisionBuilder, failed: FailedPod) -> None:
-    """Say that it is the workload's own fault, unless a pod is about to show that it is not."""
+def _report_fault(builder: DecisionBuilder, failed: FailedPod) -> None:
+    """Report a fault of the workload, unless a pod may soon prove that it can run."""
     left = seconds_until_proof(builder.state)
     if left is None:
         _stop(builder, failed, RecoveryReason.AT_FAULT)
@@ -267,32 +266,32 @@ def _blame(builder: DecisionBuilder, failed: FailedPod) -> None:
         builder.requeue(left)
 
 
-def _was_everywhere_before(builder: DecisionBuilder, failed: FailedPod, places: frozenset[str]) -> bool:
-    """Whether it fails on each of several nodes for the second time: there may be fewer than `fault_nodes`."""
+def _failed_everywhere_before(builder: DecisionBuilder, failed: FailedPod, places: frozenset[str]) -> bool:
+    """Whether it fails for the second time on all of several nodes: they may be fewer than `fault_nodes`."""
     ends, reason = builder.entry(failed.entry).ends, failed.failure.reason
     again = len(places) > 1 and RecoveryReason.NO_NODE_LEFT in ends
     kinds = {failure_kind(each.reason) for each in builder.entry(failed.entry).nodes.values()} | {failure_kind(reason)}
     return again and may_be_own_fault(reason) and len(kinds) == 1 and not runs_somewhere(builder.state)
 
 
-def _let_it_go_anywhere(builder: DecisionBuilder, failed: FailedPod) -> None:
-    """A pod that waits in vain is made again without nodes to avoid; that is no retry."""
+def _recreate_anywhere(builder: DecisionBuilder, failed: FailedPod) -> None:
+    """Recreate a pending pod without nodes to avoid; this is no retry."""
     if not _may_go(builder, failed):
         return
     entry = builder.entry(failed.entry)
-    _say_no_node(builder, failed, f"{_title(failed)} {failed.failure.message}: all nodes are tried again")
+    _report_no_node(builder, failed, f"{_pod_title(failed)} {failed.failure.message}: all nodes are tried again")
     builder.entries[failed.entry] = replace(entry, nodes={}, pending=(*entry.pending, failed.uid))
     builder.remaining -= 1
     _remove(builder, failed)
 
 
-def _say_no_node(builder: DecisionBuilder, failed: FailedPod, note: str) -> None:
+def _report_no_node(builder: DecisionBuilder, failed: FailedPod, note: str) -> None:
     builder.record_event(failed.pod, RecoveryReason.NO_NODE_LEFT, note, failed.uid)
     builder.outcomes.append(RecoveryOutcome.NO_NODE_LEFT)
 
 
 def _remove(builder: DecisionBuilder, failed: FailedPod) -> None:
-    """What follows when a pod is counted: a bare pod's replacement gets its name first."""
+    """Delete a pod that was counted; a bare pod's replacement gets its name first."""
     if failed.controller is None:
         entry = builder.entry(failed.entry)
         builder.entries[failed.entry] = replace(entry, replacement=name_replacement(failed.pod, builder.state.now))
@@ -307,19 +306,19 @@ def _delete(builder: DecisionBuilder, failed: FailedPod) -> None:
 
 
 def _may_go(builder: DecisionBuilder, failed: FailedPod) -> bool:
-    """Whether the pod's Job, if it has one, goes on after its deletion; if not, that is told."""
+    """Whether the pod's Job, if it has one, replaces the pod after its deletion; if not, record an Event."""
     job = failed.controller
     if job is None or job["kind"] != "Job" or has_finished(failed.pod):
         return True
     why = why_keep(job, failed.pod, builder.failures_of(job))
     if why:
-        note = f"{_title(failed)} {failed.failure.message}; it is left alone: {why}"
+        note = f"{_pod_title(failed)} {failed.failure.message}; it is left alone: {why}"
         builder.record_event(failed.pod, RecoveryReason.REFUSED, note, f"{failed.uid}/{why}")
     return not why
 
 
 def _clear(builder: DecisionBuilder) -> None:
-    """Take out the entries of pods that have been well for long enough."""
+    """Remove the entries of pods that have been well for long enough."""
     state = builder.state
     going = {pod["metadata"]["uid"] for pod in builder.deletions}
     for name, entry in sorted(builder.entries.items()):
@@ -343,5 +342,5 @@ def _clear(builder: DecisionBuilder) -> None:
             builder.outcomes.append(RecoveryOutcome.RECOVERED)
 
 
-def _title(failed: FailedPod) -> str:
+def _pod_title(failed: FailedPod) -> str:
     return f"pod {failed.pod['metadata'].get('namespace', '')}/{failed.pod['metadata']['name']}"

@@ -1,8 +1,8 @@
-"""Whether a pod has failed, or when it will have: what its status, its node and the operator's settings say together.
+"""Detects whether a pod has failed, or when it will have: by its status, its node and the operator's settings.
 
-`deciding` asks for every pod of a workload. A failure is acted upon when it has lasted for a while, reckoned by the
-times in the status itself, so that no leader has to remember when it saw something first. What is finished well, is
-being deleted or is Ready has not failed, whatever else its status says.
+A failure counts when it has lasted for a while, by the times in the status itself, so that no leader has to remember
+when it saw something first. Pods that have succeeded, are being deleted or are Ready have not failed, whatever else
+their status says.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NODE_NOT_READY = "NodeNotReady"
 NODE_LOST = "NodeLost"
 INVALID_IMAGE = "InvalidImageName"
 IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", INVALID_IMAGE})
-_NEVER = "DeadlineExceeded"  # the pod had the time that its owner gave it: another node gives it no more
+_NEVER = "DeadlineExceeded"  # the pod used the time that its owner gave it, and another node gives it no more
 _PLACE = "place"
-_MOMENT = 2.0  # seconds
+_JUST_NOW = 2.0  # seconds
 _HEALTHY_RUN = 600.0  # seconds, after which a kubelet, too, forgets that a container crashed before
 
 
@@ -41,15 +41,15 @@ class DetectedFailure:
     reason: str
     """One word: CrashLoopBackOff, Evicted, ImagePullBackOff, NotStarted, NodeNotReady, Error and the like."""
     message: str
-    """The same for people, as the end of a sentence that begins with the pod."""
+    """The end of a sentence that begins with the pod."""
     due: float = 0.0
-    """In how many seconds it counts as failed; 0 means now."""
+    """Seconds until it counts as failed; 0 means now."""
     at_fault: bool = False
-    """Whether it would fail so on any node."""
+    """Whether it would fail like this on any node."""
 
 
 def failure_kind(reason: str) -> str:
-    """Failures of one kind may have one cause: crashes, images, starts; all others are the place's."""
+    """Return the kind of a failure. Failures of one kind may have one cause: crashes, images, starts, or the place."""
     if reason in (CRASH_LOOP, ERROR):
         return "crash"
     if reason in IMAGE_REASONS:
@@ -58,31 +58,35 @@ def failure_kind(reason: str) -> str:
 
 
 def may_be_own_fault(reason: str) -> bool:
-    """Whether a workload can cause such failures itself; it cannot make nodes go away or be full."""
+    """Whether a workload can cause such failures itself; it cannot cause missing or full nodes."""
     return failure_kind(reason) != _PLACE
 
 
 def detect_failure(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> DetectedFailure | None:
-    """What is wrong with a pod and counts, now or soon; `node` is the one it is on, None if that does not exist."""
+    """Return the failure of a pod that counts, now or soon; `node` is its node, None if that does not exist."""
     status = pod.get("status") or {}
     phase = status.get("phase")
     if is_terminating(pod) or phase == "Succeeded" or find_condition(pod, "Ready").get("status") == "True":
         return None
     if phase == "Failed":
-        return _failed(pod, settings, now)
+        return _pod_failure(pod, settings, now)
     if not pod["spec"].get("nodeName"):
         return None
-    found = [*_of_node(pod, node, settings, now), *_of_containers(pod, settings, now), *_late(pod, settings, now)]
+    found = [
+        *_node_failures(pod, node, settings, now),
+        *_container_failures(pod, settings, now),
+        *_start_failures(pod, settings, now),
+    ]
     return min(found, key=lambda each: (not each.at_fault, each.due), default=None)
 
 
 def is_ready(node: Json) -> bool:
-    """Whether a node's kubelet says that it is well."""
+    """Whether a node's kubelet reports that it is ready."""
     return bool(find_condition(node, "Ready").get("status") == "True")
 
 
 def ended_at(pod: Json) -> float:
-    """When a pod that has failed did so."""
+    """Return when a failed pod failed."""
     ends = [_time(over.get("finishedAt")) for each in statuses(pod) for over in _ends(each)]
     known = [each for each in ends if each is not None]
     if known:
@@ -90,11 +94,11 @@ def ended_at(pod: Json) -> float:
     for kind in ("Ready", "DisruptionTarget"):
         if (at := _time(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
             return at
-    # A kubelet that turns a pod away says nothing but when it took it.
+    # A kubelet that rejects a pod reports only when it accepted it.
     return _time((pod.get("status") or {}).get("startTime")) or _created(pod)
 
 
-def _failed(pod: Json, settings: RecoverySettings, now: float) -> DetectedFailure | None:
+def _pod_failure(pod: Json, settings: RecoverySettings, now: float) -> DetectedFailure | None:
     status = pod["status"]
     reason = status.get("reason") or ERROR
     since = ended_at(pod)
@@ -103,7 +107,7 @@ def _failed(pod: Json, settings: RecoverySettings, now: float) -> DetectedFailur
     said = "failed" if reason == ERROR else f"failed: {reason}"
     crash = next((_exit(each) for each in statuses(pod) if any(over.get("exitCode") for over in _ends(each))), "")
     detail = crash or str(status.get("message") or "").strip().rstrip(".")
-    return DetectedFailure(reason, f"{said} ({detail})" if detail else said, _left(since, settings.delay, now))
+    return DetectedFailure(reason, f"{said} ({detail})" if detail else said, _remaining(since, settings.delay, now))
 
 
 def _counts(reason: str, settings: RecoverySettings) -> bool:
@@ -112,20 +116,20 @@ def _counts(reason: str, settings: RecoverySettings) -> bool:
     )
 
 
-def _of_node(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
+def _node_failures(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     name = pod["spec"]["nodeName"]
     if node is None:
         since = _time(find_condition(pod, "Ready").get("lastTransitionTime")) or _bound(pod)
         yield DetectedFailure(
-            NODE_LOST, f"was on node {name}, which is gone", _left(since, settings.node_not_ready, now)
+            NODE_LOST, f"was on node {name}, which is gone", _remaining(since, settings.node_not_ready, now)
         )
     elif not is_ready(node):
         since = _time(find_condition(node, "Ready").get("lastTransitionTime")) or _created(node)
         said = f"is on node {name}, which has not been ready for {max(0, now - since):.0f} s"
-        yield DetectedFailure(NODE_NOT_READY, said, _left(since, settings.node_not_ready, now))
+        yield DetectedFailure(NODE_NOT_READY, said, _remaining(since, settings.node_not_ready, now))
 
 
-def _of_containers(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
+def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     policies = _restart_policies(pod)
     for each in statuses(pod):
         state = each.get("state") or {}
@@ -133,28 +137,28 @@ def _of_containers(pod: Json, settings: RecoverySettings, now: float) -> Iterato
         code = (state.get("terminated") or {}).get("exitCode") or 0
         restarts = each.get("restartCount") or 0
         if waits in IMAGE_REASONS:
-            yield _imageless(pod, each, settings, now)
+            yield _image_failure(pod, each, settings, now)
         elif code and policies.get(each["name"]) == "Never":
-            # Another container still runs, else the pod's phase would be Failed; nobody restarts this one.
+            # Another container still runs, else the pod's phase would be Failed; this one is not restarted.
             if _counts(ERROR, settings):
                 since = _time(state["terminated"].get("finishedAt")) or _bound(pod)
-                yield DetectedFailure(ERROR, f"has failed ({_exit(each)})", _left(since, settings.delay, now))
+                yield DetectedFailure(ERROR, f"has failed ({_exit(each)})", _remaining(since, settings.delay, now))
         elif restarts < settings.crash_restarts or _ran_well(each):
             continue
-        elif code or waits == CRASH_LOOP or _just_began(each, now):
+        elif code or waits == CRASH_LOOP or _just_restarted(each, now):
             last = [_time(over.get("finishedAt")) for over in _ends(each)]
             since = max((at for at in last if at is not None), default=_bound(pod))
-            # Whoever has crashed once more since has done so for long enough.
-            due = 0.0 if restarts > settings.crash_restarts else _left(since, settings.delay, now)
-            yield DetectedFailure(CRASH_LOOP, f"crashes again and again ({_exit(each)}, {restarts} restarts)", due)
+            # One more crash since then is proof enough.
+            due = 0.0 if restarts > settings.crash_restarts else _remaining(since, settings.delay, now)
+            yield DetectedFailure(CRASH_LOOP, f"keeps crashing ({_exit(each)}, {restarts} restarts)", due)
 
 
-def _just_began(status: Json, now: float) -> bool:
-    """Whether it crashed and was started again a moment ago: whoever crashes in an instant is seldom seen otherwise."""
+def _just_restarted(status: Json, now: float) -> bool:
+    """Whether it crashed and was restarted a moment ago: instant crashes are seldom seen in any other state."""
     running = (status.get("state") or {}).get("running")
     since = _time(running.get("startedAt")) if running else None
     crashed = bool(((status.get("lastState") or {}).get("terminated") or {}).get("exitCode"))
-    return crashed and since is not None and now - since < _MOMENT
+    return crashed and since is not None and now - since < _JUST_NOW
 
 
 def _ran_well(status: Json) -> bool:
@@ -164,43 +168,43 @@ def _ran_well(status: Json) -> bool:
     return started is not None and ended is not None and ended - started >= _HEALTHY_RUN
 
 
-def _imageless(pod: Json, status: Json, settings: RecoverySettings, now: float) -> DetectedFailure:
+def _image_failure(pod: Json, status: Json, settings: RecoverySettings, now: float) -> DetectedFailure:
     waiting = status["state"]["waiting"]
     reason, image = waiting["reason"], status.get("image") or ""
     said = f"cannot get its image {image} for container {status['name']}: {reason}"
     if reason == INVALID_IMAGE:
-        return DetectedFailure(reason, said, _left(_last_step(pod), settings.delay, now), at_fault=True)
-    return DetectedFailure(reason, said, _left(_last_step(pod), settings.image_pull_timeout, now))
+        return DetectedFailure(reason, said, _remaining(_last_step(pod), settings.delay, now), at_fault=True)
+    return DetectedFailure(reason, said, _remaining(_last_step(pod), settings.image_pull_timeout, now))
 
 
-def _late(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
-    if _prepares(pod):
+def _start_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
+    if _runs_init_container(pod):
         return
     waiting = [
         f"{each['name']}: {found.get('reason') or 'waiting'}"
         for each in statuses(pod)
         if (found := (each.get("state") or {}).get("waiting")) is not None and found.get("reason") != CRASH_LOOP
     ]
-    if waiting or (pod["status"].get("phase") == "Pending" and not _crashes(pod)):
-        due = _left(_last_step(pod), settings.start_timeout, now)
+    if waiting or (pod["status"].get("phase") == "Pending" and not _init_container_crashes(pod)):
+        due = _remaining(_last_step(pod), settings.start_timeout, now)
         detail = f" ({', '.join(waiting)})" if waiting else ""
         yield DetectedFailure(NOT_STARTED, f"has not started for {settings.start_timeout:.0f} s{detail}", due)
 
 
-def _prepares(pod: Json) -> bool:
-    """Whether an init container is at work: that takes as long as it takes. A sidecar is none of these."""
+def _runs_init_container(pod: Json) -> bool:
+    """Whether an init container is running, which takes as long as it takes. Sidecars do not count."""
     sidecars = {each["name"] for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy")}
     found = (pod.get("status") or {}).get("initContainerStatuses") or ()
     return any((each.get("state") or {}).get("running") is not None for each in found if each["name"] not in sidecars)
 
 
-def _crashes(pod: Json) -> bool:
-    """Whether an init container is between two restarts: a matter of how often, and not of how long."""
+def _init_container_crashes(pod: Json) -> bool:
+    """Whether an init container is between two restarts: that is counted, not timed."""
     return any(((each.get("state") or {}).get("waiting") or {}).get("reason") == CRASH_LOOP for each in statuses(pod))
 
 
 def _restart_policies(pod: Json) -> dict[str, str]:
-    """By container, whether it is restarted; one with rules of its own may be."""
+    """Return each container's restart policy; one with rules of its own may be restarted."""
     spec = pod["spec"]
     whole = spec.get("restartPolicy") or "Always"
     return {
@@ -210,13 +214,13 @@ def _restart_policies(pod: Json) -> dict[str, str]:
 
 
 def _ends(status: Json) -> list[Json]:
-    """How a container's last runs ended, the last first."""
+    """Return how a container's last runs ended, the last first."""
     states = (status.get("state") or {}, status.get("lastState") or {})
     return [each["terminated"] for each in states if each.get("terminated")]
 
 
 def _exit(status: Json) -> str:
-    """How a container ended last, in words."""
+    """Describe how a container ended last."""
     ends = _ends(status)
     if not ends:
         return f"container {status['name']}"
@@ -226,7 +230,7 @@ def _exit(status: Json) -> str:
 
 
 def _last_step(pod: Json) -> float:
-    """When something last went on in a pod: it was bound, or one of its containers ended."""
+    """Return when a pod last made progress: it was bound, or one of its containers ended."""
     ends = [_time(over.get("finishedAt")) for each in statuses(pod) for over in _ends(each)]
     return max([_bound(pod), *(each for each in ends if each is not None)])
 
@@ -247,23 +251,23 @@ def _time(text: str | None) -> float | None:
     try:
         return parse_instant(text)
     except InstantError:
-        return None  # custom kubelets write what they like; there are other times to go by
+        return None  # custom kubelets write other formats; there are other times to use
 
 
-def _left(since: float, length: float, now: float) -> float:
-    """How long until something has lasted so long; a clock that is ahead of ours makes it no longer."""
+def _remaining(since: float, length: float, now: float) -> float:
+    """Return the seconds until something has lasted this long; a clock ahead of ours does not extend it."""
     return max(0.0, min(since, now) + length - now)
 
 
-NO_PLACE = "NoPlace"
+NO_NODE = "NoPlace"
 _WELL: Json = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-_DOUBTFUL = 60.0  # seconds; so many workloads wait for their nodes that looking at all of them is dear
-_TOO_MANY = 0.5  # of all nodes: then it is the network or the control plane that is ill, and not they
+_DOUBT_DELAY = 60.0  # seconds; so many workloads wait for their nodes that checking them all is expensive
+_TOO_MANY = 0.5  # of all nodes: then the network or the control plane is broken, not they
 
 
 @dataclass(frozen=True, slots=True)
 class FailedPod:
-    """A pod that has failed, or that finds no place because of the nodes it must avoid."""
+    """A pod that has failed, or that cannot be scheduled because of the nodes it must avoid."""
 
     pod: Json
     controller: Json | None
@@ -271,44 +275,44 @@ class FailedPod:
     entry: str
     """Its entry in the record."""
     retries: int
-    """How many retries that entry has in all."""
+    """The retries of that entry in all."""
     is_gone: bool = False
-    """Whether its controller, or somebody else, has deleted it already."""
+    """Whether it has been deleted already, by its controller or otherwise."""
 
     @property
     def uid(self) -> str:
-        """Which pod it is."""
+        """The pod's UID."""
         return str(self.pod["metadata"]["uid"])
 
     @property
     def node(self) -> str:
-        """Where it is; empty if it has no place."""
+        """The pod's node; empty if it has none."""
         return str(self.pod["spec"].get("nodeName") or "")
 
     @property
-    def has_no_place(self) -> bool:
-        """Whether it waits for a node in vain."""
-        return self.failure.reason == NO_PLACE
+    def has_no_node(self) -> bool:
+        """Whether it is pending because of the nodes it must avoid."""
+        return self.failure.reason == NO_NODE
 
 
 def find_failed_pods(builder: DecisionBuilder) -> list[FailedPod]:
-    """Those whose time has come, by name."""
+    """Return the failed pods that are due, by name."""
     controllers = {str(each["metadata"]["uid"]): each for each in builder.state.controllers}
     there = {pod["metadata"]["uid"] for pod in builder.state.pods if not is_terminating(pod)}
     pods = [*builder.state.pods, *(pod for pod in builder.state.vanished if pod["metadata"]["uid"] not in there)]
     pods.sort(key=lambda pod: str(pod["metadata"]["name"]))
-    found = [each for pod in pods if (each := _failed_pod(builder, pod, controllers)) is not None]
+    found = [each for pod in pods if (each := _to_failed_pod(builder, pod, controllers)) is not None]
     return [replace(each, is_gone=each.uid not in there) for each in found]
 
 
-def _failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, Json]) -> FailedPod | None:
+def _to_failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, Json]) -> FailedPod | None:
     state, metadata = builder.state, pod["metadata"]
     workload, owner = state.workload, controller_of(pod)
     controller = controllers.get(owner["uid"]) if owner is not None else None
     if (controller is None) is (workload["kind"] != "Pod") or is_terminating(pod) or is_outdated(pod, state):
         return None
     name = entry_name(workload["kind"], metadata["name"], pod["spec"].get("nodeName") or "")
-    trouble = _trouble(state, pod, controller, builder.entry(name))
+    trouble = _find_failure(state, pod, controller, builder.entry(name))
     if trouble is None:
         return None
     try:
@@ -323,26 +327,28 @@ def _failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, J
             None, RecoveryReason.MISSPELT, retries.warning, f"{workload['metadata']['uid']}/{retries.warning}"
         )
     failed = FailedPod(pod, controller, trouble, name, total_retries(retries.per_pod, workload))
-    return failed if _is_free(builder, failed) else None
+    return failed if _may_recover(builder, failed) else None
 
 
-def _trouble(state: WorkloadState, pod: Json, controller: Json | None, entry: RecordEntry) -> DetectedFailure | None:
-    stays = controller is not None and controller["kind"] == "DaemonSet"  # whatever becomes of its node
+def _find_failure(
+    state: WorkloadState, pod: Json, controller: Json | None, entry: RecordEntry
+) -> DetectedFailure | None:
+    stays = controller is not None and controller["kind"] == "DaemonSet"  # even if its node fails
     node = _WELL if stays else state.nodes.get(pod["spec"].get("nodeName") or "")
     found = detect_failure(pod, node, state.settings, state.now)
     if found is None:
-        return _without_place(state, pod, controller, entry)
+        return _find_placement_failure(state, pod, controller, entry)
     if controller is None:
         return found
-    # Failed pods that were replaced stay for a while. Those that fell before the record was last cleared are old news.
+    # Failed pods that were replaced stay for a while. Those older than the last clearing of the record are ignored.
     old = has_finished(pod) and state.now - ended_at(pod) >= state.settings.clear_after
     return None if old or (controller["kind"] == "Job" and why_stopped(controller)) else found
 
 
-def _without_place(
+def _find_placement_failure(
     state: WorkloadState, pod: Json, controller: Json | None, entry: RecordEntry
 ) -> DetectedFailure | None:
-    """Whether a pod would have found a place if it had not to avoid nodes for our sake."""
+    """Return whether a pod would be scheduled if it did not have to avoid nodes for us."""
     said = find_condition(pod, "PodScheduled")
     if pod["spec"].get("nodeName") or said.get("status") != "False" or said.get("reason") != "Unschedulable":
         return None
@@ -355,16 +361,16 @@ def _without_place(
         return None
     since = parse_instant(said["lastTransitionTime"]) if said.get("lastTransitionTime") else state.now
     due = max(0.0, since + state.settings.start_timeout - state.now)
-    return DetectedFailure(NO_PLACE, f"finds no place but on nodes where it failed ({', '.join(sorted(ours))})", due)
+    return DetectedFailure(NO_NODE, f"fits only on nodes where it failed ({', '.join(sorted(ours))})", due)
 
 
 def feasible_nodes(state: WorkloadState, pod: Json) -> frozenset[str]:
-    """The nodes that could take a pod like this one, whatever failed there."""
+    """Return the nodes that could take a pod like this one, whatever failed there."""
     return state.feasible_by_pod.get(pod["metadata"]["uid"], state.feasible_nodes)
 
 
-def _is_free(builder: DecisionBuilder, failed: FailedPod) -> bool:
-    """Whether it may be helped, and now; if not, that is told or waited for."""
+def _may_recover(builder: DecisionBuilder, failed: FailedPod) -> bool:
+    """Whether the pod may be recovered now; if not, record why, or look again later."""
     state, pod = builder.state, failed.pod
     full_name = f"pod {pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     if objection := state.objections.get(failed.uid):
@@ -382,11 +388,11 @@ def _is_free(builder: DecisionBuilder, failed: FailedPod) -> bool:
     if state.unready_share > _TOO_MANY and node is not None and not is_ready(node) and not has_finished(pod):
         since = find_condition(node, "Ready").get("lastTransitionTime", "")
         note = (
-            f"{state.unready_share:.0%} of all nodes are not ready: that is the network or the control plane, so "
-            f"{full_name} on node {failed.node} is not taken for failed"
+            f"{state.unready_share:.0%} of all nodes are not ready: that looks like the network or control plane, so "
+            f"{full_name} on node {failed.node} does not count as failed"
         )
         builder.record_event(pod, RecoveryReason.DOUBTED, note, f"{failed.node}/{since}")
-        builder.requeue(_DOUBTFUL)
+        builder.requeue(_DOUBT_DELAY)
         return False
     if failed.failure.due > 0:
         builder.deferred.add(failed.uid)

@@ -1,8 +1,8 @@
-"""Whether a pod of a Job may be deleted: only if the Job goes on and makes another one.
+"""Whether a pod of a Job may be deleted: only if the Job goes on and creates another one.
 
-The Job's own controller replaces pods that have failed as a whole. Any other pod that we delete is one more failure to
-it, which counts against its limits and is judged by its policy; `deciding` asks here first. The rules are those of the
-Job controller of Kubernetes 1.34 to 1.37.
+A Job's controller replaces pods that have failed as a whole. Any other pod that we delete is a failure for the Job,
+which counts against its limits and is judged by its policy. The rules are those of the Job controller of Kubernetes
+1.34 to 1.37.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _USUAL_LIMIT = 6
 _OUR_MANAGERS = (None, "", "kubernetes.io/job-controller")
 _ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 _KILLED = frozenset({137, 143})
-"""How containers end that are told to: SIGKILL, SIGTERM. One that was never started ends with the first, too."""
+"""Exit codes of containers that are stopped: SIGKILL, SIGTERM. One that was never started has the first, too."""
 _CHANGING = ("Ready", "ContainersReady", "PodReadyToStartContainers")
-"""Conditions that go to False when a pod ends."""
+"""Conditions that become False when a pod ends."""
 
 
 def why_stopped(job: Json) -> str:
-    """Why a Job makes no new pods; empty if it does."""
+    """Return why a Job creates no new pods; empty if it does."""
     spec, status = job["spec"], job.get("status") or {}
     if is_terminating(job):
         return "its Job is being deleted"
@@ -43,14 +43,14 @@ def why_stopped(job: Json) -> str:
 
 
 def count_failures(job: Json, pods: Iterable[Json]) -> int:
-    """How many failures a Job has had, those included that its controller has yet to count; `pods` are the Job's."""
+    """Count a Job's failures, including those that its controller has yet to count; `pods` are the Job's."""
     status = job.get("status") or {}
     uncounted = set((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
     return (status.get("failed") or 0) + len(uncounted) + sum(_is_new_failure(each, uncounted) for each in pods)
 
 
 def why_keep(job: Json, pod: Json, failed: int) -> str:
-    """Why a pod that has not ended is not deleted; empty if its Job, with so many failures, makes it again."""
+    """Return why a pod that has not ended is not deleted; empty if its Job, with so many failures, replaces it."""
     if stopped := why_stopped(job):
         return stopped
     spec = job["spec"]
@@ -71,8 +71,8 @@ def why_keep(job: Json, pod: Json, failed: int) -> str:
 def _is_new_failure(pod: Json, uncounted: set[str]) -> bool:
     """Whether the Job's controller will count this pod as failed and has not done so: it is still tracked.
 
-    Pods that are being deleted are taken for failures in any state; where the Job waits for them to end (a failure
-    policy, `podReplacementPolicy: Failed`), that is what they will be.
+    Pods that are being deleted count as failures in any case; if the Job waits for them to end (a failure policy,
+    `podReplacementPolicy: Failed`), they will be.
     """
     metadata = pod["metadata"]
     if TRACKING not in (metadata.get("finalizers") or ()) or metadata["uid"] in uncounted:
@@ -82,7 +82,7 @@ def _is_new_failure(pod: Json, uncounted: set[str]) -> bool:
 
 
 def _rule(spec: Json, pod: Json) -> Json | None:
-    """The rule of the failure policy that decides about the pod when it is deleted; the worst of those that may."""
+    """Return the rule of the failure policy that applies to the pod when it is deleted; the worst of those that may."""
     codes, conditions = _codes(pod), _conditions(pod)
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         surely, perhaps = _meets(rule, codes, conditions)
@@ -95,7 +95,7 @@ def _rule(spec: Json, pod: Json) -> Json | None:
 
 
 _Codes = list[tuple[str, frozenset[int], bool]]
-"""By container, with which exit codes it may end, and whether it is sure to end with one of them."""
+"""By container, the exit codes it may end with, and whether it is sure to end with one of them."""
 
 
 def _codes(pod: Json) -> _Codes:
@@ -113,7 +113,7 @@ def _codes(pod: Json) -> _Codes:
 
 
 def _conditions(pod: Json) -> dict[tuple[str, str], bool]:
-    """Which conditions it may have in the end, and whether it is sure to."""
+    """Return the conditions that it may have in the end, and whether it is sure to."""
     now = [(each["type"], each.get("status", "")) for each in (pod.get("status") or {}).get("conditions") or ()]
     found = dict.fromkeys((each for each in now if each[0] not in _CHANGING), True)
     # What deletes the pods of nodes that are gone says so on them.
@@ -122,7 +122,7 @@ def _conditions(pod: Json) -> dict[tuple[str, str], bool]:
 
 
 def _meets(rule: Json, codes: _Codes, conditions: dict[tuple[str, str], bool]) -> tuple[bool, bool]:
-    """Whether a rule is sure to match, and whether it may."""
+    """Return whether a rule is sure to match, and whether it may."""
     if asked := rule.get("onExitCodes"):
         among = [each for each in codes if asked.get("containerName") in (None, each[0])]
         return (
@@ -143,5 +143,5 @@ def _number(text: str | None) -> int:
 
 
 def is_replaced_by_job(controller: Json | None, pod: Json) -> bool:
-    """Whether a Job makes another pod in place of this one without our doing: then it stays, for its log."""
+    """Whether a Job replaces the pod by itself: then it is kept, for its log."""
     return controller is not None and controller["kind"] == "Job" and has_finished(pod)

@@ -1,4 +1,4 @@
-"""What recovery decides about and what it answers: one workload with its failed pods, and what to do about them now.
+"""The input and output of recovery: one workload with its failed pods, and what to do about them now.
 
 The recovery controller reads the objects again (Kubernetes' own JSON, with `kind`), `decide` answers, and the
 controller carries out the answer in the order of the fields of `RecoveryDecision`. If one step is refused, the rest is
@@ -62,61 +62,59 @@ class WorkloadState:
     """One workload with pods that fail, or with a record of pods that failed."""
 
     workload: Json
-    """Who keeps the record: the top of the pods' owners, or a pod that nobody manages."""
+    """The owner of the record: the top of the pods' owners, or a pod without a controller."""
     controllers: tuple[Json, ...] = ()
-    """Who makes the pods: a Deployment's ReplicaSets, a CronJob's Jobs, else the workload; nobody for a bare pod."""
+    """The objects that create the pods: a Deployment's ReplicaSets, a CronJob's Jobs, else the workload; none for a
+    bare pod."""
     pods: tuple[Json, ...] = ()
     """Every pod of these controllers; the bare pod itself."""
     vanished: tuple[Json, ...] = ()
-    """Pods that had failed as a whole and were gone or leaving when they were to be read: StatefulSets and DaemonSets
-    delete such pods themselves, at once. What is known of them, as a pod (metadata with `ownerReferences`,
-    `spec.nodeName`, `status` with phase, reason and startTime). Each is given until it is decided about, and then no
-    more."""
+    """Pods that had failed as a whole and were gone or leaving before they could be read: StatefulSets and DaemonSets
+    delete such pods at once. They have the known fields of a pod (metadata with `ownerReferences`, `spec.nodeName`,
+    `status` with phase, reason and startTime). Each is included until it is decided about."""
     nodes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
-    """The nodes of these pods, by name; one that does not exist any more is not in it."""
+    """The nodes of these pods by name; nodes that no longer exist are missing."""
     unready_share: float = 0.0
-    """How many of all nodes of the cluster are not ready, from 0 to 1."""
+    """The share of all nodes that are not ready, from 0 to 1."""
     feasible_nodes: frozenset[str] = frozenset()
     """Nodes that could take such a pod (selector, affinity, taints, ready, not cordoned), whatever failed there."""
     feasible_by_pod: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    """The same for single pods, by UID, that can go to other nodes than the rest (a volume, an older template)."""
+    """The same by UID for pods that fit on other nodes than the rest (a volume, an older template)."""
     objections: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By pod UID, why a guard leaves this pod alone: opted out, an excluded namespace."""
+    """By pod UID, why a guard protects this pod: opted out, an excluded namespace."""
     replacement: Json | None = None
-    """Whoever has the name that a bare pod's record gives to the pod that takes its place (`Entry.replacement`)."""
+    """The pod with the name that the record of a bare pod gives to its replacement (`RecordEntry.replacement`)."""
     settings: RecoverySettings = field(default_factory=RecoverySettings)
     now: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryDecision:
-    """What to do, in this order; nothing, if it is empty."""
+    """What to do, in this order; nothing if it is empty."""
 
     record: str | None = None
-    """The text of the workload's annotation `marks.FAILURES`; "" takes it off; None leaves it.
-
-    It is written under the condition that the workload has not changed (its resourceVersion).
-    """
+    """The text of the workload's annotation `labels.FAILURES`; "" removes it; None leaves it. The write requires that
+    the workload has not changed (its resourceVersion)."""
     events: tuple[ObjectEvent, ...] = ()
     outcomes: tuple[str, ...] = ()
-    """For the metrics: one for each thing that happened."""
+    """A RecoveryOutcome for each thing that happened, for the metrics."""
     stale_copies: tuple[Json, ...] = ()
-    """ReplicaSets that still carry the copy of a record that is gone: take their annotation `marks.FAILURES` off."""
+    """ReplicaSets that still have a copy of a removed record: remove their annotation `labels.FAILURES`."""
     creation: Json | None = None
-    """The pod that takes a bare pod's place."""
+    """The pod that replaces a bare pod."""
     deletions: tuple[Json, ...] = ()
-    """Pods to delete, each under the condition that its UID and resourceVersion are as seen."""
+    """Pods to delete, each only if its UID and resourceVersion are still the same."""
     deferred: frozenset[str] = frozenset()
     """UIDs of failed pods that are decided about later: it is too early, or there are too many at once."""
     requeue_after: float | None = None
-    """After how many seconds to look again; None: when something changes."""
+    """Seconds after which to look again; None: when something changes."""
     adopted_annotation: str = ""
-    """The annotation of kse-rescheduler that is in the record now, and is taken off in the same write; of a Deployment
-    also, afterwards, off its ReplicaSets, to which it was copied."""
+    """The annotation of kse-rescheduler that the record now includes. The same write removes it; for a Deployment it is
+    then removed from its ReplicaSets, too, to which it was copied."""
 
 
 def statuses(pod: Json) -> list[Json]:
-    """What is known of a pod's containers, init containers and sidecars first."""
+    """Return the statuses of a pod's containers, init containers and sidecars first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 

@@ -1,8 +1,8 @@
-"""What is kept of a workload's failed pods: how often one was rescheduled, and on which nodes they failed.
+"""The record of a workload's failed pods: how often they were rescheduled, and on which nodes they failed.
 
-It lives in one annotation of the workload (`marks.FAILURES`), as JSON that people can read. The recovery loop writes
-it before it deletes a pod; the webhook and the extender of every replica read it. A StatefulSet has an entry for each
-pod, a DaemonSet for each node, everybody else a single one.
+It is kept in one annotation of the workload (`labels.FAILURES`), as readable JSON. The recovery controller writes it
+before it deletes a pod; the webhook and the extender of every replica read it. A StatefulSet has an entry for each pod,
+a DaemonSet for each node, all other workloads a single one.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rescheduler.model.time import InstantError, format_instant, parse_instant
 from rescheduler.recovery.model import WorkloadState
 
 WHOLE = ""
-"""The entry of a workload whose pods are all alike."""
+"""The entry of a workload whose pods are all equivalent."""
 _LONGEST_REASON = 80  # the annotations of an object have 256 KiB in all
 
 
 class RecordError(ValueError):
-    """An annotation that is no record; its text says where and why."""
+    """An annotation that is not a record; the text says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:
-    """That a pod failed on a node, the last time."""
+    """The last failure of a pod on a node."""
 
     at: float
     reason: str
@@ -40,22 +40,22 @@ class NodeFailure:
 
 @dataclass(frozen=True, slots=True)
 class RecordEntry:
-    """What is known of pods that are alike."""
+    """The record of equivalent pods."""
 
     count: int = 0
     """How often one of them was rescheduled."""
     nodes: Mapping[str, NodeFailure] = field(default_factory=lambda: MappingProxyType({}))
     """Where they failed."""
     pending: tuple[str, ...] = ()
-    """UIDs of pods that are counted already, and may not be gone yet: after a crash they are not counted again."""
+    """UIDs of pods that are counted but may not be gone yet: after a crash they are not counted again."""
     replacement: str = ""
-    """The name of the pod that takes the place of one that nobody manages."""
+    """The name of the pod that replaces a pod without a controller."""
     told: str = ""
-    """What people were told about why it ends, with commas between, so that they are told once."""
+    """The reasons for stopping that have an Event already, separated by commas."""
     revision: str = ""
-    """Of which template the failed pods were: what is known of them says nothing about pods of another."""
+    """The template of the failed pods: the entry does not apply to pods of another one."""
     avoids: tuple[str, ...] = ()
-    """The nodes that a bare pod refuses because we made it so, and not by its own wish."""
+    """The nodes that a bare pod avoids because of us, and not by its own rules."""
 
     @property
     def ends(self) -> frozenset[str]:
@@ -63,26 +63,26 @@ class RecordEntry:
         return frozenset(self.told.split(",")) - {""}
 
     def with_ends(self, why: Iterable[str]) -> RecordEntry:
-        """The same with these reasons."""
+        """Return the entry with these reasons."""
         return replace(self, told=",".join(sorted(why)))
 
     def recent_failures(self, now: float, forget_after: float) -> dict[str, NodeFailure]:
-        """Nodes that a new pod had better not go to."""
+        """Return the nodes that a new pod should avoid."""
         return {node: failure for node, failure in self.nodes.items() if now - failure.at < forget_after}
 
 
 Record = Mapping[str, RecordEntry]
-"""By the name of a StatefulSet's pod, by a DaemonSet's node, or all under WHOLE."""
+"""Entries by the name of a StatefulSet's pod, by a DaemonSet's node, or all under WHOLE."""
 EMPTY = RecordEntry()
 
 
 def entry_name(kind: str, pod: str, node: str) -> str:
-    """Under which name a workload of this kind keeps what is known of a pod."""
+    """Return the name of a pod's entry in the record of a workload of this kind."""
     return {"StatefulSet": pod, "DaemonSet": node}.get(kind, WHOLE)
 
 
 def parse_record(text: str) -> dict[str, RecordEntry]:
-    """The record that an annotation holds; an empty one for no text."""
+    """Parse an annotation; no text is an empty record."""
     if not text:
         return {}
     try:
@@ -100,7 +100,7 @@ def parse_record(text: str) -> dict[str, RecordEntry]:
 
 
 def format_record(record: Record) -> str:
-    """The annotation's text; empty if there is nothing to keep. The same record gives the same text."""
+    """Format the annotation; empty if there is nothing to keep. The same record gives the same text."""
     kept = {name: entry for name, entry in sorted(record.items()) if entry != EMPTY}
     if not kept:
         return ""
@@ -110,7 +110,7 @@ def format_record(record: Record) -> str:
 
 
 def forget_old(record: Record, now: float, forget_after: float) -> dict[str, RecordEntry]:
-    """The record without failures that are too old to tell anything; entries that had no others start anew."""
+    """Return the record without failures that are too old to matter; entries without any others are reset."""
     kept: dict[str, RecordEntry] = {}
     for name, entry in record.items():
         nodes = entry.recent_failures(now, forget_after)
@@ -122,7 +122,7 @@ def forget_old(record: Record, now: float, forget_after: float) -> dict[str, Rec
 
 
 def reset_entry(entry: RecordEntry) -> RecordEntry:
-    """What is left of an entry that starts anew: what a pod's own spec says does not change with its health."""
+    """Return what a reset keeps: the rules in a pod's own spec do not change with its health."""
     return RecordEntry(avoids=entry.avoids)
 
 
@@ -179,7 +179,7 @@ def _body(entry: RecordEntry) -> dict[str, Any]:
 
 
 REASON = "KseRescheduler"
-"""Why a node is avoided: a word that is no kind of failure a workload could cause itself."""
+"""The reason of adopted failures: a word that is not a kind of failure a workload could cause itself."""
 _TIMES = "currentReschedulingTimes"
 _HOSTS = MappingProxyType(
     {
@@ -195,30 +195,30 @@ _HOSTS = MappingProxyType(
 
 _LONGEST_NAME = 253
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-"""How Kubernetes lets nodes be called: a pod that avoids anything else would be refused."""
+"""The names that Kubernetes permits for nodes: a pod that avoids anything else would be refused."""
 
 
 class KseRecordError(ValueError):
-    """An annotation that is no record of kse-rescheduler; its text says where and why."""
+    """An annotation that is not a record of kse-rescheduler; the text says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class KseRecord:
-    """What kse-rescheduler knew of pods that are alike."""
+    """The record that kse-rescheduler kept of equivalent pods."""
 
     count: int
     nodes: tuple[str, ...] = ()
 
 
 def kse_annotation(kind: str) -> str:
-    """The annotation in which a workload of this kind has kse-rescheduler's record; empty if it has none."""
+    """Return the annotation with kse-rescheduler's record on a workload of this kind; empty if it has none."""
     return labels.KSE_RECORDS.get(kind, "")
 
 
 def parse_kse_record(kind: str, text: str, failing: Collection[str]) -> dict[str, KseRecord]:
-    """The record in an annotation, by the names of our entries; `failing` are the nodes where a DaemonSet's pods fail.
+    """Parse the annotation into our entries; `failing` are the nodes where a DaemonSet's pods fail.
 
-    Of a DaemonSet it is one number for all nodes: it counts where pods fail now.
+    A DaemonSet has one number for all nodes: it counts for the nodes where pods fail now.
     """
     try:
         body = json.loads(text)
@@ -235,7 +235,7 @@ def parse_kse_record(kind: str, text: str, failing: Collection[str]) -> dict[str
 
 
 def merge_kse_record(record: Record, foreign: Mapping[str, KseRecord], now: float) -> dict[str, RecordEntry]:
-    """Our record with theirs in it: the higher count, and the nodes of both."""
+    """Return our record with theirs in it: the higher count, and the nodes of both."""
     found = dict(record)
     for name, each in foreign.items():
         entry = found.get(name, EMPTY)
@@ -245,13 +245,13 @@ def merge_kse_record(record: Record, foreign: Mapping[str, KseRecord], now: floa
 
 
 def check_length(record: Record, longest: int) -> None:
-    """An annotation that is too long would be refused again and again, and the workload never be looked after."""
+    """Raise if the annotation would be too long: the API server would refuse it each time."""
     if len(format_record(record)) > longest:
         raise KseRecordError("with it our own record would be too long")
 
 
 def describe_kse_record(foreign: Mapping[str, KseRecord]) -> str:
-    """What was taken over, for people."""
+    """Describe what was adopted."""
     said = [
         f"{f'{name}: ' if name else ''}{each.count} {'retry' if each.count == 1 else 'retries'}"
         + (f", failed on {', '.join(each.nodes)}" if each.nodes else "")
@@ -285,7 +285,7 @@ _HASH = "controller-revision-hash"
 
 
 def revision_of(pod: Json, state: WorkloadState) -> str:
-    """The name of a pod's template; empty where templates have none, or never change."""
+    """Return the name of a pod's template; empty where templates have none, or never change."""
     match state.workload["kind"]:
         case "Deployment" | "ReplicaSet":
             return labels_of(pod).get(labels.TEMPLATE_HASH, "")
@@ -304,7 +304,7 @@ def is_outdated(pod: Json, state: WorkloadState) -> bool:
 
 
 def find_outdated(record: Record, state: WorkloadState) -> dict[str, str]:
-    """The entries that tell of another template than the one that is in use, with the name of the latter."""
+    """Return the entries of another template than the current one, with the name of the latter."""
     used: dict[str, str] = {}
     newest = _newest(state)
     if newest is not None:
@@ -323,7 +323,7 @@ def find_outdated(record: Record, state: WorkloadState) -> dict[str, str]:
 
 
 def _newest(state: WorkloadState) -> Json | None:
-    """The ReplicaSet that a Deployment's pods are being made by; None for other workloads."""
+    """Return the ReplicaSet that creates a Deployment's pods now; None for other workloads."""
     if state.workload["kind"] != "Deployment":
         return None
     return max(state.controllers, key=_age, default=None)
@@ -335,6 +335,6 @@ def _age(replica_set: Json) -> tuple[int, str]:
 
 
 def _digest(cron_job: Json) -> str:
-    """A CronJob's template has no name: it gets one from what it says."""
+    """Return a name for a CronJob's template, which has none: a hash of its content."""
     template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
     return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]

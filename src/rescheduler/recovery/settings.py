@@ -1,4 +1,4 @@
-"""What the operator says about failed pods: the section `recovery` of a configuration, as plain values."""
+"""The section `recovery` of a configuration, and the retries that annotations grant."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FAILED_REASONS = (
     "NodeLost",
     "Terminated",
 )
-"""Of pods that have failed as a whole: `Error` is an exit code, the others are the kubelet's words."""
+"""Reasons of pods in phase Failed: `Error` is an exit code, the others are words of the kubelet."""
 
 
 @dataclass(frozen=True)
 class RecoverySettings(Section):
-    """Pods that fail on their node, of workloads with the annotation `scheduling-retries`: deleted, made elsewhere."""
+    """Recovery of pods that fail on their node, of workloads with the annotation `scheduling-retries`."""
 
     enabled: bool = setting(True, "Reschedule failed pods of workloads that ask for it.")
     crash_restarts: Annotated[int, Field(ge=1, le=1000)] = setting(
@@ -35,8 +35,8 @@ class RecoverySettings(Section):
     )
     failed_reasons: tuple[Reason, ...] = setting(
         FAILED_REASONS,
-        "Reasons of pods in phase Failed that count; `Error` is a container's exit code, and `OutOf*` all "
-        "that begin so.",
+        "Reasons of pods in phase Failed that count; `Error` is a container's exit code, and `OutOf*` "
+        "matches all that begin with it.",
     )
     start_timeout: Period = setting(600.0, "A pod that has not started on its node after this time has failed.")
     image_pull_timeout: Period = setting(
@@ -46,7 +46,7 @@ class RecoverySettings(Section):
     delay: Duration = setting(5.0, "How long a failure must have lasted before anything is done about it.")
     same_node_delay: Duration = setting(
         30.0,
-        "How long a pod waits that came back to a node where its like failed before: nobody kept it off, "
+        "How long to wait if a replacement came to a node where the pod failed before: nothing kept it off, "
         "so another try would only use up its retries.",
     )
     clear_after: Period = setting(
@@ -55,8 +55,8 @@ class RecoverySettings(Section):
     forget_after: Period = setting(3600.0, "An older failure is forgotten: its node may be tried again.")
     fault_nodes: Annotated[int, Field(ge=2, le=1000)] = setting(
         4,
-        "Pods that failed on so many nodes and run on none fail by their workload's own fault (a bad "
-        "image, a bad configuration): they are not moved on.",
+        "Pods that failed on this many nodes and run on none fail because of the workload (a bad image, "
+        "a bad configuration): they are not moved on.",
     )
 
 
@@ -70,29 +70,29 @@ class RetriesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
-    """What somebody wants for each pod."""
+    """The retries that an annotation grants."""
 
     per_pod: int
     warning: str = ""
-    """What people ought to know about how it is written."""
+    """A warning about how it is written."""
 
 
 def find_retries(pod: Json, controller: Json | None, workload: Json) -> RetryBudget | None:
-    """What the nearest annotation says; None if there is none."""
+    """Return the retries of the nearest annotation; None if there is none."""
     copied = controller is not None and controller["kind"] == "ReplicaSet" and workload["kind"] == "Deployment"
     asked = [pod, *([] if controller is None or copied else [controller]), workload]
     return next((found for each in asked if (found := read_retries(each)) is not None), None)
 
 
 def read_retries(body: Json) -> RetryBudget | None:
-    """What an object's own annotation says; None if it has none."""
+    """Return the retries of an object's own annotation; None if it has none."""
     notes = annotations_of(body)
     if labels.SCHEDULING_RETRIES in notes:
         return RetryBudget(_number(body, labels.SCHEDULING_RETRIES))
     if labels.MISSPELT_RETRIES in notes:
         number = _number(body, labels.MISSPELT_RETRIES)
         where, wrong, right = _title(body), labels.MISSPELT_RETRIES, labels.SCHEDULING_RETRIES
-        return RetryBudget(number, f'{where}: annotation {wrong} is taken for {right}; write {right}: "{number}"')
+        return RetryBudget(number, f'{where}: annotation {wrong} is read as {right}; write {right}: "{number}"')
     return None
 
 
@@ -111,7 +111,7 @@ def total_retries(each: int, workload: Json) -> int:
 
 
 def count_desired(workload: Json) -> int:
-    """How many pods there should be now."""
+    """Return how many pods there should be now."""
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
     match workload["kind"]:
         case "Pod":

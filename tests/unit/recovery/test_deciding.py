@@ -74,8 +74,8 @@ def test_a_crashing_pod_is_counted_its_node_recorded_and_the_pod_deleted() -> No
         False,
     )
     assert told.note == (
-        "pod shop/web-a on node n1 crashes again and again (container app, exit code 1, 3 restarts); "
-        "it is made again elsewhere (1 of 6)"
+        "pod shop/web-a on node n1 keeps crashing (container app, exit code 1, 3 restarts); "
+        "it is recreated elsewhere (1 of 6)"
     )
     assert decision.events[1].regarding.kind == "Pod"
 

@@ -44,7 +44,7 @@ def test_a_crash_loop_counts_from_the_third_restart_on() -> None:
 def test_a_crash_loop_is_told_with_container_exit_code_and_restarts() -> None:
     found = judged(crashing(restarts=4))
     assert found is not None
-    assert found.message == "crashes again and again (container app, exit code 1, 4 restarts)"
+    assert found.message == "keeps crashing (container app, exit code 1, 4 restarts)"
 
 
 def test_a_fresh_crash_loop_is_acted_upon_after_the_delay_and_at_once_when_it_crashed_again() -> None:

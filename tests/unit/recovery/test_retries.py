@@ -39,7 +39,7 @@ def test_the_misspelling_is_accepted_with_a_warning_that_says_what_to_write() ->
     assert found is not None
     assert found.per_pod == 4
     assert found.warning == (
-        "Deployment shop/web: annotation scheduling-retires is taken for scheduling-retries; "
+        "Deployment shop/web: annotation scheduling-retires is read as scheduling-retries; "
         'write scheduling-retries: "4"'
     )
 
