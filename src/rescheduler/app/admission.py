@@ -150,7 +150,7 @@ class AdmissionServices:
             return None
         serving = WebhookServer(self._ground.own, self._settings, routes, _manner())
         serving.knows = self._ground.watching.why_not_ready
-        serving.report = self._ground.metrics.answered
+        serving.report = self._ground.metrics.requests.observe_answer
         return serving
 
     def _insecure(self) -> AdmissionServer | None:
@@ -159,7 +159,7 @@ class AdmissionServices:
             return None
         address = Address(fields.webhook.bind_address, fields.extender.insecure_port)
         server = AdmissionServer(self._extender(), None, address, _manner())
-        server.report = self._ground.metrics.answered
+        server.report = self._ground.metrics.requests.observe_answer
         return server
 
     def _extender(self) -> dict[str, Handler]:
@@ -180,7 +180,7 @@ class AdmissionServices:
     async def _keep(self) -> None:
         with suppress(ClusterError):  # it has said why it is not in force, once
             await self._registration.keep()
-        self._ground.metrics.webhook_in_force(yes=self._registration.in_force)
+        self._ground.metrics.replica.set_webhook_in_force(yes=self._registration.in_force)
         self._failures = 0 if self._registration.in_force else self._failures + 1
         if self._registration.in_force:
             self._last_in_force = time.monotonic()

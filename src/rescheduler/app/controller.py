@@ -137,7 +137,7 @@ async def run_controller(running: RunRequest, stop: asyncio.Event) -> Counter[Ph
         check_insecure_local(fields.web.bind_address, port)
     connection, timeout = running.live.connection(), running.live.request_timeout
     metrics, live_config = Metrics(), LiveConfig(running.config, time.time())
-    report = metrics.requests_to(connection.server)
+    report = metrics.requests.reporter(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
         own.report = report
         if not await finish_before(install_crd(own), stop):
@@ -184,7 +184,9 @@ async def run_controller(running: RunRequest, stop: asyncio.Event) -> Counter[Ph
                 connection.namespace,
                 (namespace, fields.leader_election.resource_name),
             )
-            audience = ReloadAudience(metrics.reread, EventRecorder(own, identity, own.clock.now), ourselves.known_as)
+            audience = ReloadAudience(
+                metrics.config.count_reload, EventRecorder(own, identity, own.clock.now), ourselves.known_as
+            )
             reads = [watch_config(running.origin, live_config, audience, own.clock.now)] if running.origin else []
             parts = _Parts(
                 running,
@@ -255,12 +257,12 @@ class _Parts:
             MigrationObserver(client),
             CommandSender(client),
         )
-        writer.refused = self.metrics.refused
+        writer.refused = self.metrics.moves.count_refusal
         bulletins = EventQueue(self.recorder)
 
         def tell(finish_before: PodMigration, after: PodMigration) -> None:
             bulletins.add(events_for(finish_before, after))
-            self.metrics.migrated(finish_before, after)
+            self.metrics.moves.observe(finish_before, after)
 
         logbook = MigrationStore(journal, board, tell)
         judge = CachedRevalidator(watching.capture, board, live_config.policy)
@@ -291,7 +293,7 @@ class _Parts:
         by = AssessmentInputs(
             board, watching.capture, watching.stale, live_config.policy, after, now, self.meters.why_missing
         )
-        assessor = OutcomeAssessor(by, logbook, self.metrics.assessed)
+        assessor = OutcomeAssessor(by, logbook, self.metrics.outcomes.observe)
         assessing = PeriodicTask("assess moves", ASSESS_EVERY, assessor.assess)
 
         def needed(at: float) -> set[ObjectKey]:
@@ -349,7 +351,7 @@ class _Parts:
         def may_act() -> bool:
             return self.steering.keeps_off() and self.pauses.current() is None
 
-        hands = Hands(RecordOwners(self.client), writer, self.recorder, self.metrics.recovered, may_act)
+        hands = Hands(RecordOwners(self.client), writer, self.recorder, self.metrics.count_recovery, may_act)
         return RecoveryController(known, hands)
 
 

@@ -85,7 +85,7 @@ class PlanningLoop:
             return None
         at, started = self.now(), time.monotonic()
         made = await cycle_of(self.watching, policy, self.metrics, self.streaks).plan()
-        self.metrics.planned(made)
+        self.metrics.plans.observe(made)
         self.planned(made, at, time.monotonic() - started)
         await self.pauses.refresh()
         if (pause := self.pauses.current()) is not None:
@@ -105,7 +105,7 @@ class PlanningLoop:
             hourly_in=self.hours.room,
             timed=policy.when.limits,
         )
-        with self.metrics.phase("order"):
+        with self.metrics.plans.phase("order"):
             return await order(made, self.logbook, self.now(), terms)
 
     def _room(self) -> tuple[int | None, str]:
@@ -140,7 +140,7 @@ def cycle_of(watching: Informers, policy: Policy, metrics: Metrics, streaks: Hot
         streaks.count(planner.hot_before())
         return made
 
-    return Cycle(lambda: metrics.timed("snapshot", copied()), metrics.timed("plan", plan))
+    return Cycle(lambda: metrics.plans.timed("snapshot", copied()), metrics.plans.timed("plan", plan))
 
 
 async def _until_over(board: MigrationCache, ordered: Iterable[PodMigration]) -> Counter[Phase]:

@@ -193,7 +193,7 @@ class Front:
         self._knowing = knowing
         self._doorway = doorway
         self._page = _page(knowing, doorway) if doorway.page and doorway.port is not None else None
-        knowing.metrics.read(_sources(knowing, self._page))
+        knowing.metrics.use_sources(_sources(knowing, self._page))
 
     def planned(self, plan: Plan, at: float, seconds: float) -> None:
         """Show the leader's newest plan."""
@@ -269,7 +269,7 @@ def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
         leading=election.leading.is_set if election is not None else lambda: True,
         fresh=lambda: not watching.why_not_ready(),
         kinds=watching.statuses,
-        standing=page.showing.loads.stats if page is not None else None,
+        stats=page.showing.loads.stats if page is not None else None,
         migrations=board.count,
         awaiting=lambda: sum(each.awaits_approval for each in board.active()),
         resting=_every(_RESTING_EVERY, resting),

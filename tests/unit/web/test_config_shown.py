@@ -110,18 +110,18 @@ async def test_who_does_not_lead_shows_no_plan_of_the_old_one() -> None:
 def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
     metrics, live_config = Metrics(), LiveConfig(app.configuration(None, {}), NOW)
     assert value(metrics, "rescheduler_config_last_reload_successful") is None
-    metrics.read(MetricSources(live_config=lambda: live_config))
+    metrics.use_sources(MetricSources(live_config=lambda: live_config))
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 0
     before = _hashes(metrics)
     live_config.reject(BAD, NOW + 5)
-    metrics.reread(ReloadResult.REFUSED)
+    metrics.config.count_reload(ReloadResult.REFUSED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 0
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 1
     assert _hashes(metrics) == before
     live_config.swap(app.configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
-    metrics.reread(ReloadResult.ACCEPTED)
+    metrics.config.count_reload(ReloadResult.ACCEPTED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW + 9
     assert value(metrics, "rescheduler_config_reloads_total", result="accepted") == 1

@@ -51,8 +51,8 @@ def everything() -> MetricSources:
 class TestPlans:
     def test_moves_and_rejections_are_counted_and_the_newest_plan_is_shown(self) -> None:
         metrics = Metrics()
-        metrics.planned(plan("CoolDown", "CoolDown", "NoTarget", moves=2))
-        metrics.planned(plan("CoolDown", moves=1))
+        metrics.plans.observe(plan("CoolDown", "CoolDown", "NoTarget", moves=2))
+        metrics.plans.observe(plan("CoolDown", moves=1))
         assert value(metrics, "rescheduler_moves_planned_total", strategy="LoadBalancing", method="handoff") == 3
         assert value(metrics, "rescheduler_plan_moves", strategy="LoadBalancing") == 1
         assert value(metrics, "rescheduler_rejections_total", guard="CoolDown") == 3
@@ -62,8 +62,10 @@ class TestPlans:
 
     def test_guards_without_end_are_one_series(self) -> None:
         metrics = Metrics()
-        metrics.planned(plan(*(f"G{a}{b}" for a in ascii_letters for b in "abcd"), "no word", strategy="of my own"))
-        metrics.planned(plan(moves=1, strategy="of my own"))
+        metrics.plans.observe(
+            plan(*(f"G{a}{b}" for a in ascii_letters for b in "abcd"), "no word", strategy="of my own")
+        )
+        metrics.plans.observe(plan(moves=1, strategy="of my own"))
         counted = [key for key in scraped(metrics) if key[0] == "rescheduler_rejections_total"]
         assert len(counted) == 61
         assert total(metrics, "rescheduler_rejections_total") == 209
@@ -71,8 +73,8 @@ class TestPlans:
 
     def test_each_part_of_a_cycle_is_timed_also_when_it_fails(self) -> None:
         metrics = Metrics()
-        assert metrics.timed("snapshot", lambda base, times=1: base * times)(2, times=3) == 6
-        with pytest.raises(ValueError, match="unplannable"), metrics.phase("plan"):
+        assert metrics.plans.timed("snapshot", lambda base, times=1: base * times)(2, times=3) == 6
+        with pytest.raises(ValueError, match="unplannable"), metrics.plans.phase("plan"):
             raise ValueError("unplannable")
         parts = ("snapshot", "plan", "order")
         seen = [value(metrics, "rescheduler_cycle_duration_seconds_count", phase=part) for part in parts]
@@ -82,7 +84,7 @@ class TestPlans:
 class TestNodes:
     def test_stand_as_the_newest_plan_found_them_where_nobody_knows_better(self) -> None:
         metrics = Metrics()
-        metrics.planned(plan())
+        metrics.plans.observe(plan())
         shown = {what: value(metrics, f"{USE}_{what}_ratio", resource="cpu") for what in ("max", "min", "spread")}
         assert shown == pytest.approx({"max": 0.9, "min": 0.1, "spread": 0.8})
         assert value(metrics, f"{USE}_stddev_ratio", resource="memory") == pytest.approx(0.0816, abs=1e-3)
@@ -91,7 +93,7 @@ class TestNodes:
 
     def test_are_counted_up_to_each_share(self) -> None:
         metrics = Metrics()
-        metrics.planned(plan())
+        metrics.plans.observe(plan())
         buckets = {
             dict(labels)["le"]: found
             for (name, labels), found in scraped(metrics).items()
@@ -107,8 +109,8 @@ class TestNodes:
         cache = ClusterCache("test")
         loads = NodeStatsTracker(cache, Policy(cpu_threshold=80, memory_threshold=80))
         metrics = Metrics()
-        metrics.planned(plan())
-        metrics.read(MetricSources(standing=loads.stats))
+        metrics.plans.observe(plan())
+        metrics.use_sources(MetricSources(stats=loads.stats))
         assert value(metrics, "rescheduler_nodes") == 0
         assert value(metrics, f"{USE}_max_ratio", resource="cpu") is None  # of no nodes there is no most used one
         for name, cpu in (("a", "2"), ("b", "4")):
@@ -158,9 +160,9 @@ class TestWhoSpeaks:
 
     def metrics(self, leading: bool, fresh: bool) -> Metrics:
         metrics = Metrics()
-        metrics.planned(plan("CoolDown", moves=1))
-        metrics.webhook_in_force(yes=True)
-        metrics.read(replace(everything(), leading=lambda: leading, fresh=lambda: fresh))
+        metrics.plans.observe(plan("CoolDown", moves=1))
+        metrics.replica.set_webhook_in_force(yes=True)
+        metrics.use_sources(replace(everything(), leading=lambda: leading, fresh=lambda: fresh))
         return metrics
 
     def test_a_leader_that_is_up_to_date_shows_everything(self) -> None:
@@ -185,8 +187,8 @@ class TestWhoSpeaks:
     def test_a_lead_that_is_lost_ends_them_at_once(self) -> None:
         leads = [True]
         metrics = Metrics()
-        metrics.planned(plan())
-        metrics.read(MetricSources(lease="l", leading=lambda: leads[0]))
+        metrics.plans.observe(plan())
+        metrics.use_sources(MetricSources(lease="l", leading=lambda: leads[0]))
         assert value(metrics, "rescheduler_hot_nodes") == 1
         leads[0] = False
         assert value(metrics, "rescheduler_hot_nodes") is None
@@ -200,7 +202,7 @@ class TestWhoSpeaks:
     def test_whether_it_is_paused_may_not_be_known(self) -> None:
         metrics = Metrics()
         known: list[bool | None] = [None]
-        metrics.read(MetricSources(paused=lambda: known[0]))
+        metrics.use_sources(MetricSources(paused=lambda: known[0]))
         assert value(metrics, "rescheduler_paused") is None
         known[0] = True
         assert value(metrics, "rescheduler_paused") == 1
@@ -213,7 +215,7 @@ def test_sizes_and_lags_are_told_by_kind() -> None:
         InformerStatus("nodes", 3, 70.0, "BrokenOff"),
         InformerStatus("jobs", 0, None, ""),
     ]
-    metrics.read(MetricSources(kinds=lambda: kinds))
+    metrics.use_sources(MetricSources(kinds=lambda: kinds))
     lags = {each.kind: value(metrics, "rescheduler_cache_lag_seconds", kind=each.kind) for each in kinds}
     assert lags == {"pods": 1.5, "nodes": 70.0, "jobs": None}
     assert {each.kind: value(metrics, "rescheduler_cache_up", kind=each.kind) for each in kinds} == {
@@ -224,14 +226,14 @@ def test_sizes_and_lags_are_told_by_kind() -> None:
 
 def test_migrations_are_counted_by_phase() -> None:
     metrics = Metrics()
-    metrics.read(MetricSources(migrations=lambda phase: {Phase.PENDING: 2}.get(phase, 0)))
+    metrics.use_sources(MetricSources(migrations=lambda phase: {Phase.PENDING: 2}.get(phase, 0)))
     shown = {phase: value(metrics, "rescheduler_migrations", phase=phase.value) for phase in Phase}
     assert shown == {Phase.PENDING: 2, Phase.IN_PROGRESS: 0, Phase.COMPLETED: 0, Phase.FAILED: 0}
 
 
 def test_requests_are_named_as_those_of_other_programs_of_kubernetes() -> None:
     metrics = Metrics()
-    report = metrics.requests_to("https://me:secret@api.example:6443/prefix")
+    report = metrics.requests.reporter("https://me:secret@api.example:6443/prefix")
     report("GET", 200, 0.02)
     report("GET", 200, None)
     report("POST", "TimedOut", 75.0)
@@ -256,10 +258,10 @@ def test_every_name_is_as_prometheus_wants_it_and_has_a_meaning() -> None:
 
 def test_counters_are_there_before_they_count_so_that_the_first_increase_is_seen() -> None:
     metrics = Metrics()
-    metrics.read(everything())
+    metrics.use_sources(everything())
     before = set(scraped(metrics))
-    metrics.planned(plan("CoolDown", moves=1))
-    metrics.recovered("exhausted")
-    metrics.assessed("LoadBalancing", 1.0, 1.0, "Paid")
+    metrics.plans.observe(plan("CoolDown", moves=1))
+    metrics.count_recovery("exhausted")
+    metrics.outcomes.observe("LoadBalancing", 1.0, 1.0, "Paid")
     assert {name for name, _ in set(scraped(metrics)) - before if name.endswith("_total")} == set()
     assert all(math.isfinite(found) for found in scraped(metrics).values())

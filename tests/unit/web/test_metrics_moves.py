@@ -42,7 +42,7 @@ def begun(strategy: str = "LoadBalancing", **more: Any) -> PodMigration:
 def lived(metrics: Metrics, *states: PodMigration) -> None:
     """Tell of a migration that went from each state to the next."""
     for before, after in pairwise(states):
-        metrics.migrated(before, after)
+        metrics.moves.observe(before, after)
 
 
 def test_a_move_that_lands_counts_by_strategy_and_method_with_its_times() -> None:
@@ -105,7 +105,7 @@ def test_every_step_of_every_method_has_its_name() -> None:
     known = {(method.value, step) for method in Method for step in Lifecycle().steps(method)}
     for method, step in known:
         before = begun(method=Method(method), step=step, step_started=NOW)
-        metrics.migrated(before, begun(method=Method(method), step="RollBack", step_started=NOW + 1))
+        metrics.moves.observe(before, begun(method=Method(method), step="RollBack", step_started=NOW + 1))
     counted = [dict(labels) for name, labels in scraped(metrics) if name == f"{STEP}_count"]
     assert {(labels["method"], labels["step"]) for labels in counted} == known
 
@@ -120,8 +120,8 @@ def test_whatever_people_write_into_objects_the_series_stay_few(texts: list[tupl
     for strategy, step, verdict in texts:
         before = begun(strategy, step=step, step_started=NOW)
         lived(metrics, before, begun(strategy, phase=Phase.COMPLETED, finished=NOW))
-        metrics.assessed(strategy, 1.0, 1.0, verdict)
-        metrics.recovered(verdict)
+        metrics.outcomes.observe(strategy, 1.0, 1.0, verdict)
+        metrics.count_recovery(verdict)
     said, steps = values(metrics), {step for method in Method for step in Lifecycle().steps(method)}
     assert said["step"] <= {"Other", "RollBack", *steps}
     assert said["strategy"] == {*discover(), "Manual", "Other"}
@@ -141,8 +141,8 @@ def test_whatever_people_write_into_objects_the_series_stay_few(texts: list[tupl
 )
 def test_a_refused_eviction_counts_by_why(code: int, message: str, reason: str) -> None:
     metrics = Metrics()
-    metrics.refused(commands.evict(POD, 30, "it shall go"), FailedCommand(code, "", message))
-    metrics.refused(commands.delete(POD, "not an eviction"), FailedCommand(code, "", message))
+    metrics.moves.count_refusal(commands.evict(POD, 30, "it shall go"), FailedCommand(code, "", message))
+    metrics.moves.count_refusal(commands.delete(POD, "not an eviction"), FailedCommand(code, "", message))
     assert value(metrics, "rescheduler_evictions_refused_total", reason=reason) == 1
     assert total(metrics, "rescheduler_evictions_refused_total") == 1
 
@@ -150,10 +150,10 @@ def test_a_refused_eviction_counts_by_why(code: int, message: str, reason: str) 
 class TestOutcomes:
     def test_gains_are_compared_where_both_are_known(self) -> None:
         metrics = Metrics()
-        metrics.assessed("LoadBalancing", 10.0, 8.0, "Paid")
-        metrics.assessed("LoadBalancing", 6.0, -2.0, "NotPaid")
-        metrics.assessed("LoadBalancing", 5.0, None, "Unknown")
-        metrics.assessed("LoadBalancing", None, None, "CameBack")
+        metrics.outcomes.observe("LoadBalancing", 10.0, 8.0, "Paid")
+        metrics.outcomes.observe("LoadBalancing", 6.0, -2.0, "NotPaid")
+        metrics.outcomes.observe("LoadBalancing", 5.0, None, "Unknown")
+        metrics.outcomes.observe("LoadBalancing", None, None, "CameBack")
         gains = {what: value(metrics, f"rescheduler_gain_{what}_total", strategy="LoadBalancing") for what in GAINS}
         assert gains == {"predicted": 16.0, "realised": 8.0, "lost": 2.0}
         counted = {
@@ -165,13 +165,13 @@ class TestOutcomes:
     @pytest.mark.parametrize("predicted", [0.0, -3.0, 1e300, float("inf"), float("nan")])
     def test_a_prediction_that_is_none_or_absurd_is_not_compared(self, predicted: float) -> None:
         metrics = Metrics()
-        metrics.assessed("NodeMaintenance", predicted, -5.0, "Unknown")
+        metrics.outcomes.observe("NodeMaintenance", predicted, -5.0, "Unknown")
         assert [total(metrics, f"rescheduler_gain_{what}_total") for what in GAINS] == [0, 0, 0]
 
     @pytest.mark.parametrize("realised", [1e13, -1e13])
     def test_a_gain_on_a_node_that_had_nothing_to_give_is_not_compared(self, realised: float) -> None:
         metrics = Metrics()
-        metrics.assessed("LoadBalancing", 10.0, realised, "NotPaid")
+        metrics.outcomes.observe("LoadBalancing", 10.0, realised, "NotPaid")
         assert [total(metrics, f"rescheduler_gain_{what}_total") for what in GAINS] == [0, 0, 0]
 
 

@@ -66,9 +66,9 @@ def cluster() -> ClusterCache:
 @pytest.mark.parametrize("by_page", [True, False], ids=["as the page shows them", "as the newest plan does"])
 def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> None:
     cache, metrics = cluster(), Metrics()
-    metrics.planned(Planner(cache.snapshot(NOW), POLICY).build_plan())
+    metrics.plans.observe(Planner(cache.snapshot(NOW), POLICY).build_plan())
     if by_page:
-        metrics.read(MetricSources(standing=NodeStatsTracker(cache, POLICY).stats))
+        metrics.use_sources(MetricSources(stats=NodeStatsTracker(cache, POLICY).stats))
     assert value(metrics, f"{USE}_max_ratio", resource=GPU) == pytest.approx(0.75)
     assert value(metrics, f"{USE}_min_ratio", resource=GPU) == pytest.approx(0.75)  # of the one node that has any
     assert value(metrics, f"{USE}_ratio_gcount", resource=GPU) == 1
@@ -81,7 +81,7 @@ def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> No
 def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> None:
     cache, metrics = cluster(), Metrics()
     policy = Policy(thresholds={"example.com/none": 50.0})
-    metrics.read(MetricSources(standing=NodeStatsTracker(cache, policy).stats))
+    metrics.use_sources(MetricSources(stats=NodeStatsTracker(cache, policy).stats))
     assert value(metrics, f"{USE}_max_ratio", resource="example.com/none") is None
     assert value(metrics, "rescheduler_hot_nodes") == 0
 
@@ -90,7 +90,7 @@ async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does
     source, metrics = _Source(), Metrics()
     metering = UsagePoller(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
     live_config = LiveConfig(app.configuration(None, {"utilization": "max"}), NOW)
-    metrics.read(MetricSources(metering=lambda: metering, live_config=lambda: live_config))
+    metrics.use_sources(MetricSources(metering=lambda: metering, live_config=lambda: live_config))
     assert value(metrics, "rescheduler_usage_up") is None  # nobody has been asked yet
     assert value(metrics, "rescheduler_utilization_info", utilization="max") == 1
     source.rows = [Usage("NodeMetrics", "", name, (("cpu", 5), ("memory", 5)), NOW) for name in ("a", "b")]
@@ -109,7 +109,7 @@ async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does
 
 def test_where_only_requests_count_nothing_is_told_of_usage() -> None:
     metrics = Metrics()
-    metrics.read(MetricSources(live_config=lambda: LiveConfig(app.configuration(None, {}), NOW)))
+    metrics.use_sources(MetricSources(live_config=lambda: LiveConfig(app.configuration(None, {}), NOW)))
     assert value(metrics, "rescheduler_utilization_info", utilization="requests") == 1
     assert not [name for name, _ in scraped(metrics) if name.startswith("rescheduler_usage_")]
 

@@ -19,10 +19,10 @@ async def fetched(port: int, path: str) -> tuple[int, str]:
 
 async def test_what_was_counted_is_read_as_prometheus_wants_it() -> None:
     metrics = Metrics()
-    metrics.recovered("exhausted")
-    metrics.recovered("exhausted")
-    metrics.answered("/mutate", 200, 0.002)
-    metrics.webhook_in_force(yes=True)
+    metrics.count_recovery("exhausted")
+    metrics.count_recovery("exhausted")
+    metrics.requests.observe_answer("/mutate", 200, 0.002)
+    metrics.replica.set_webhook_in_force(yes=True)
     async with serve(WebApp(metrics), HERE, 0) as port:
         status, text = await fetched(port, "/metrics")
     assert status == 200

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from rescheduler import __version__
 from rescheduler.config.live import LiveConfig
-from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import FailedCommand
-from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.model.plan import Plan
+from rescheduler.model.migration import Phase
 from rescheduler.recovery.model import RecoveryOutcome
 from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.runtime.informers import InformerStatus
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics.catalogue import FixedLabel, Labels, MetricCatalogue, MetricDescription
 from rescheduler.web.metrics.moves import MigrationMetrics, OutcomeMetrics
-from rescheduler.web.metrics.plans import CyclePhase, MeasuredUtilisation, P, PlanMetrics, Result, UtilisationMetrics
+from rescheduler.web.metrics.plans import MeasuredUtilisation, PlanMetrics, UtilisationMetrics
 from rescheduler.web.node_stats import NodeStats
 
 
@@ -33,7 +29,7 @@ class MetricSources:
     fresh: Callable[[], bool] = lambda: True
     """Whether what is known of the cluster is up to date."""
     kinds: Callable[[], Iterable[InformerStatus]] = lambda: ()
-    standing: Callable[[], NodeStats] | None = None
+    stats: Callable[[], NodeStats] | None = None
     """The node statistics of the page; without them, those of the newest plan are shown."""
     migrations: Callable[[Phase], int] | None = None
     awaiting: Callable[[], int] | None = None
@@ -76,7 +72,7 @@ class ConfigMetrics:
         waiting = "Always 1; a field that has another value in the file, which waits for a restart."
         catalogue.gauge("rescheduler_config_awaits_restart", waiting, ("field",), self._waiting)
 
-    def reread(self, result: ReloadResult) -> None:
+    def count_reload(self, result: ReloadResult) -> None:
         """Count a re-read of the file."""
         self._reloads.labels(result.value).inc()
 
@@ -128,7 +124,7 @@ class RequestMetrics:
             _QUICK,
         )
 
-    def to(self, server: str) -> Callable[[str, int | str, float | None], None]:
+    def reporter(self, server: str) -> Callable[[str, int | str, float | None], None]:
         """Get the function that a client of this server reports its requests to."""
         host = urlsplit(server).netloc.rpartition("@")[2]
 
@@ -140,7 +136,7 @@ class RequestMetrics:
 
         return report
 
-    def answered(self, path: str, code: int, seconds: float) -> None:
+    def observe_answer(self, path: str, code: int, seconds: float) -> None:
         """Count a request to the webhook or the extender."""
         self._received.labels(path, str(code)).inc()
         self._answered.labels(path).observe(seconds)
@@ -217,7 +213,7 @@ class ReplicaMetrics:
         force = "Whether the API server asks our webhook, as the leader has tried it: 1 or 0."
         catalogue.leaders_gauge("rescheduler_webhook_in_force", force, (), self._force)
 
-    def webhook_in_force(self, *, yes: bool) -> None:
+    def set_webhook_in_force(self, *, yes: bool) -> None:
         """Set whether the webhook is called; replicas that have not probed it show nothing."""
         self._in_force = yes
 
@@ -250,82 +246,42 @@ def _number(read: Callable[[], int | None] | None) -> Values:
 
 
 class Metrics:
-    """All metrics, in a registry of their own."""
+    """All metrics, in a registry of their own. Its parts count what happens; `use_sources` sets what is read."""
 
     def __init__(self) -> None:
         self._sources = MetricSources()
         self._catalogue = MetricCatalogue(lambda: bool(self._sources.leading()), lambda: bool(self._sources.fresh()))
-        self._replica = ReplicaMetrics(self._catalogue, lambda: self._sources)
+        self.replica = ReplicaMetrics(self._catalogue, lambda: self._sources)
         UtilisationMetrics(self._catalogue, self._utilisation)
         UsageMetrics(self._catalogue, lambda: self._sources)
-        self._configurations = ConfigMetrics(self._catalogue, lambda: self._sources)
-        self._plans = PlanMetrics(self._catalogue)
-        self._moves = MigrationMetrics(self._catalogue)
-        self._outcomes = OutcomeMetrics(self._catalogue)
+        self.config = ConfigMetrics(self._catalogue, lambda: self._sources)
+        self.plans = PlanMetrics(self._catalogue)
+        self.moves = MigrationMetrics(self._catalogue)
+        self.outcomes = OutcomeMetrics(self._catalogue)
         self._known_recoveries = FixedLabel(RecoveryOutcome)
         self._recoveries = self._catalogue.counter(
             "rescheduler_recoveries_total", "What was done about failed pods, and how it went on.", ("outcome",)
         )
         for outcome in RecoveryOutcome:
             self._recoveries.labels(outcome)
-        self._requests = RequestMetrics(self._catalogue)
+        self.requests = RequestMetrics(self._catalogue)
 
-    def read(self, sources: MetricSources) -> None:
+    def use_sources(self, sources: MetricSources) -> None:
         """Read these at every scrape from now on."""
         self._sources = sources
 
-    def reread(self, result: ReloadResult) -> None:
-        """Count a re-read of the configuration file."""
-        self._configurations.reread(result)
-
-    def planned(self, plan: Plan) -> None:
-        """Count a plan that is to be carried out."""
-        self._plans.planned(plan)
-
-    def phase(self, name: CyclePhase) -> AbstractContextManager[None]:
-        """Take the time of a part of a planning cycle: snapshot, plan or order."""
-        return self._plans.phase(name)
-
-    def timed(self, phase: CyclePhase, work: Callable[P, Result]) -> Callable[P, Result]:
-        """The same work, with its time taken as that part of a planning cycle."""
-        return self._plans.timed(phase, work)
-
-    def migrated(self, before: PodMigration, after: PodMigration) -> None:
-        """Count what changed in a migration, as the logbook tells it."""
-        self._moves.migrated(before, after)
-
-    def refused(self, command: Command, refused: FailedCommand) -> None:
-        """Count a refused eviction; other refusals pass."""
-        self._moves.refused(command, refused)
-
-    def assessed(self, strategy: str, predicted: float | None, realised: float | None, verdict: str) -> None:
-        """Count a finished move that was judged: the gains, where they are known, and whether it paid."""
-        self._outcomes.assessed(strategy, predicted, realised, verdict)
-
-    def recovered(self, outcome: str) -> None:
+    def count_recovery(self, outcome: str) -> None:
         """Count what became of a failed pod or its workload."""
         self._recoveries.labels(self._known_recoveries.value(outcome)).inc()
 
-    def requests_to(self, server: str) -> Callable[[str, int | str, float | None], None]:
-        """Get the function that a client of this API server reports its requests to."""
-        return self._requests.to(server)
-
-    def answered(self, path: str, code: int, seconds: float) -> None:
-        """Count a request to the webhook or the extender."""
-        self._requests.answered(path, code, seconds)
-
-    def webhook_in_force(self, *, yes: bool) -> None:
-        """Set whether the webhook is called; replicas that have not probed it show nothing."""
-        self._replica.webhook_in_force(yes=yes)
-
     def described(self) -> tuple[MetricDescription, ...]:
-        """Every metric of ours, in the order in which they are shown."""
+        """List every metric of ours, in the order in which they are shown."""
         return tuple(self._catalogue.described)
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Write all metrics in the Prometheus text format."""
         return self._catalogue.text()
 
     def _utilisation(self) -> MeasuredUtilisation | None:
-        standing = self._sources.standing
-        return MeasuredUtilisation.of_stats(standing()) if standing is not None else self._plans.utilisation
+        stats = self._sources.stats
+        return MeasuredUtilisation.of_stats(stats()) if stats is not None else self.plans.utilisation

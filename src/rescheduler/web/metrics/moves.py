@@ -73,7 +73,7 @@ class MigrationMetrics:
         for reason in REFUSALS:
             self._refusals.labels(reason)
 
-    def migrated(self, before: PodMigration, after: PodMigration) -> None:
+    def observe(self, before: PodMigration, after: PodMigration) -> None:
         """Count what changed in a migration."""
         was, now = before.progress, after.progress
         by = (self._strategies.value(after.order.strategy), method_value(now.method))
@@ -91,7 +91,7 @@ class MigrationMetrics:
             if was.phase is Phase.IN_PROGRESS:
                 _observe(self._whole.labels(by[1], "landed" if landed else "failed"), now.started, now.finished)
 
-    def refused(self, command: Command, refused: FailedCommand) -> None:
+    def count_refusal(self, command: Command, refused: FailedCommand) -> None:
         """Count an eviction that was refused; other commands are not counted."""
         if command.verb is Verb.EVICT:
             self._refusals.labels(_why(refused)).inc()
@@ -150,7 +150,7 @@ class OutcomeMetrics:
             for verdict in self._verdicts.values:
                 self._assessed.labels(strategy, verdict)
 
-    def assessed(self, strategy: str, predicted: float | None, realised: float | None, verdict: str) -> None:
+    def observe(self, strategy: str, predicted: float | None, realised: float | None, verdict: str) -> None:
         """Count a move that was judged."""
         strategy = self._strategies.value(strategy)
         self._assessed.labels(strategy, self._verdicts.value(verdict)).inc()

@@ -161,7 +161,7 @@ class PlanMetrics:
         for phase in CYCLE_PHASES:
             self._seconds.labels(phase)
 
-    def planned(self, plan: Plan) -> None:
+    def observe(self, plan: Plan) -> None:
         """Count a plan, and show it from now on."""
         self._newest = (plan, time.time())
         self.utilisation = MeasuredUtilisation.of_picture(plan.before)
