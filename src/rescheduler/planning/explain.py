@@ -1,7 +1,7 @@
-"""Why one pod is moved or isn't: what the plan says of it, what objects to moving it, and what each node says to it.
+"""Explains one pod: what the plan does with it, what objects to moving it, and which nodes could take it.
 
-`app` hands it the planner after it has planned; the `explain` command and, later, the page show the Explanation. Nodes
-are judged as the plan leaves the cluster, but with this pod where it is: the world in which it would be moved next.
+The `explain` command and the page show the Explanation. Nodes are judged as the plan leaves the cluster, but with this
+pod where it is: the state in which it would be moved next.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PodOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeFit:
-    """What a node says to the pod, and where it would be with it, in per cent; no predicate: it could take it."""
+    """Whether a node could take the pod (no predicate refuses), and its utilisation with the pod, in per cent."""
 
     node: str
     predicate: str
@@ -50,13 +50,13 @@ class NodeFit:
 
     @property
     def group(self) -> tuple[str, str]:
-        """What many nodes say alike: how much exactly is free on each is left out."""
+        """What several nodes have in common: predicate and reason, without the amount that is free on each."""
         return self.predicate, _FREE.sub(")", self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalGroup:
-    """Nodes that refuse the pod alike."""
+    """Nodes that refuse the pod for the same reason."""
 
     predicate: str
     reason: str
@@ -65,13 +65,13 @@ class RefusalGroup:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that there is to say about moving one pod."""
+    """All that is known about moving one pod."""
 
     namespace: str
     pod: str
     node: str
     load: NodeLoad | None
-    """How its node stands before the plan; None when it is on none, or on one that is not shown in plans."""
+    """Its node before the plan; None if it is on none, or on one that plans don't show."""
     workload: str
     priority: int
     requests: Requests
@@ -83,20 +83,20 @@ class Explanation:
     """Every guard or limit that objects to moving it, with its reason."""
     method: Method
     not_handoff: str
-    """Why it would not be handed off; empty when it would be."""
+    """Why it would not be handed off; empty if it would."""
     strategies: tuple[str, ...]
     node_fits: tuple[NodeFit, ...]
     memory: MoveHistory | None = None
-    """What is remembered of moves of its workload; None where nothing is."""
+    """The past moves of its workload; None if there are none."""
     rest: MoveBackoff | None = None
-    """How long its workload rests because of them; None when it does not, or no more."""
+    """How long its workload rests because of them; None if it does not rest."""
     pool: str = ""
-    """The node pool of its node; empty for none."""
+    """The pool of its node; empty for none."""
     utilization: Utilization = Utilization.REQUESTS
     usage: Requests | None = None
-    """What was measured of it, or of its workload; None where nothing was, or only requests count."""
+    """Its measured use, or that of its workload; None without a measurement, or if only requests count."""
     eviction_cost: EvictionCost | None = None
-    """Its place among pods of its priority, and the mark that tells it; None where none does."""
+    """Its eviction cost, and the annotation that has it; None if there is none."""
 
     @property
     def targets(self) -> tuple[NodeFit, ...]:
@@ -115,14 +115,14 @@ class Explanation:
 
 
 def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequence[str]) -> Explanation:
-    """Explain a pod (namespace, name) that the snapshot has; the planner has made the plan with these strategies."""
+    """Explain a pod (namespace, name) of the snapshot; the planner has made the plan with these strategies."""
     index = planner.columns.pod_index[key]
     pod = planner.columns.pods[index]
     context = planner.guard_context
     move = next((m for m in plan.moves if (m.namespace, m.pod) == key), None)
     rejection = next((r for r in plan.rejections if (r.namespace, r.pod) == key), None)
     method = move.method if move else context.methods.choose(pod)
-    removed = method is Method.REMOVE  # what guards and nodes say is about moving it
+    removed = method is Method.REMOVE  # guards and nodes are about moving it
     planned = PodOutcome.REMOVED if removed else PodOutcome.MOVED
     outcome = planned if move else PodOutcome.REJECTED if rejection else PodOutcome.NOT_PROPOSED
     kind, _, name = planner.workloads.key(pod)
@@ -144,7 +144,7 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
         method=method,
         not_handoff=_why_not_handoff(planner, pod, method),
         strategies=tuple(strategies),
-        node_fits=() if removed else tuple(_outlooks(planner, plan, index, method)),
+        node_fits=() if removed else tuple(_judge_nodes(planner, plan, index, method)),
         memory=memory,
         rest=_rest(planner, memory),
         pool=_pool(planner, pod),
@@ -177,7 +177,7 @@ def _why_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
 
 
 def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str, str]]:
-    """Every guard, then the limits and the disruption budgets as the plan's other moves leave them."""
+    """Find all guards that object, then limits and disruption budgets after the plan's other moves."""
     columns, workloads, context = planner.columns, planner.workloads, planner.guard_context
     pod = columns.pods[index]
     yield from objections(pod, context)
@@ -246,8 +246,8 @@ def _hot(planner: Planner, used: Ints, node: int) -> bool:
     return bool((used[:, node] > planner.levels.limit[:, node]).any())
 
 
-def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeFit]:
-    """What every node says, in the order of the nodes."""
+def _judge_nodes(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeFit]:
+    """Judge every node, in the order of the nodes."""
     whatif, columns = planner.whatif, planner.columns
     source = int(columns.pod_at[index])
     with whatif.trial():
@@ -255,10 +255,10 @@ def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[
         if here != source:
             whatif.remove(index, here)
             whatif.place(index, source)
-        return [*_judged(planner, plan, index, method)]
+        return [*_judge_each_node(planner, plan, index, method)]
 
 
-def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterator[NodeFit]:
+def _judge_each_node(planner: Planner, plan: Plan, index: int, method: Method) -> Iterator[NodeFit]:
     whatif, columns, feasibility = planner.whatif, planner.columns, planner.feasibility
     source = int(whatif.at[index])
     alone = method is Method.EVICT and source >= 0
@@ -278,17 +278,17 @@ def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterato
         if number == source:
             predicate, reason = NodeRefusal.SAME_NODE.value, "it is there already"
         elif not predicate and not under[number]:
-            predicate, reason = NodeRefusal.THRESHOLD.value, _over(planner, use, number)
+            predicate, reason = NodeRefusal.THRESHOLD.value, _format_over(planner, use, number)
         elif not predicate and most is not None and came[node.name] >= most:
             predicate, reason = NodeRefusal.NODE_IN_LIMIT.value, f"limits.perNodeIn ({most}) is reached"
         elif not predicate and source >= 0:
-            lost = _lost(planner, index, number, method)
+            lost = _find_broken_rule(planner, index, number, method)
             predicate, reason = (NodeRefusal.AFTER_THE_MOVE.value, lost) if lost else ("", "")
         yield NodeFit(node.name, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
 
 
-def _lost(planner: Planner, index: int, target: int, method: Method) -> str:
-    """Which rule would no longer hold once the pod is there; everything is put back."""
+def _find_broken_rule(planner: Planner, index: int, target: int, method: Method) -> str:
+    """Find the rule that the move would break; everything is put back."""
     source = int(planner.whatif.at[index])
     lost = planner.feasibility.try_move(index, target, side_by_side=method is not Method.EVICT)
     planner.whatif.remove(index, target)
@@ -296,7 +296,7 @@ def _lost(planner: Planner, index: int, target: int, method: Method) -> str:
     return lost
 
 
-def _over(planner: Planner, use: Floats, node: int) -> str:
+def _format_over(planner: Planner, use: Floats, node: int) -> str:
     fields = ("cpuThreshold", "memoryThreshold", *(f"thresholds.{name}" for name in planner.load.names[2:]))
     limits = planner.levels.percent[:, node].tolist()
     over = [f"{name} ({limit:.4g}%)" for name, limit, at in zip(fields, limits, use, strict=True) if at > limit]
@@ -304,7 +304,7 @@ def _over(planner: Planner, use: Floats, node: int) -> str:
 
 
 def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object]:
-    """Everything, as plain values."""
+    """Convert an explanation to plain values."""
     written = plan_document(plan)
     key = (explained.namespace, explained.pod)
     return {
@@ -378,7 +378,7 @@ def _rest_document(rest: MoveBackoff | None) -> dict[str, object] | None:
 
 
 def amount_text(resource: str, number: int) -> str:
-    """A quantity as people write it."""
+    """Format a quantity as people write it."""
     if resource == "cpu":
         return f"{number}m" if number % 1000 else str(number // 1000)
     if resource == "memory" or resource.startswith(("hugepages-", "ephemeral-storage")):

@@ -1,7 +1,7 @@
-"""Whether one pod may be moved now, by which method and to which node: asked for orders, just before they begin.
+"""Checks requested moves on the newest state: whether a pod may be moved now, by which method, and to which node.
 
-A plan is some seconds old when its moves begin, and people order moves without a plan. Both are judged here on the
-newest state by the planner's own rules, one after the other, so that what has been ruled counts for the next.
+A plan is some seconds old when its moves begin, and people order moves without a plan. Both are checked by the rules of
+the planner, one after the other: each check includes the moves accepted before it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ _TEMPORARY = frozenset({PlanGuard.DISRUPTION_BUDGET, PlanGuard.WORKLOAD_AT_ONCE,
 
 @dataclass(frozen=True, slots=True)
 class MoveVerdict:
-    """Moved by this method to this node; or, for a reason, not now or not at all."""
+    """The method and the target of an accepted move, or the reason of a refusal."""
 
     method: Method | None = None
     target: str = ""
     reason: str = ""
     temporary: bool = False
+    """Whether the refusal may be gone a little later."""
     gain: float | None = field(default=None, compare=False)
-    """By how many percentage points the busier of the two nodes becomes less busy; it decides nothing here."""
+    """By how many percentage points the busier of the two nodes becomes less busy; for information."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """What is asked for: a pod, and maybe where to and how."""
+    """A pod to be moved, and perhaps its target and the method."""
 
     namespace: str
     pod: str
@@ -56,13 +57,13 @@ class MoveRequest:
 
 
 class Revalidator:
-    """Rules on orders in one snapshot; make a new one when the cluster has moved on."""
+    """Checks requests in one snapshot; make a new one for a new snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy) -> None:
-        # The plan has kept its limits and has let workloads rest: its moves must not stand in each other's way now.
+        # The plan has kept limits and rests already; now its moves must not refuse each other for them.
         # Not 0 seconds of rest, but less: the API server's clock may be ahead of ours.
-        # Nor is it asked again who moves together: each member of a pod group is an order of its own by now.
-        # Whether its hour has room for it, `runtime.timing` says.
+        # Pod groups don't count either: each member has a request of its own.
+        # The hourly limits are checked in `runtime.starting.windows`.
         judged = replace(
             policy,
             max_reschedule_pods=None,
@@ -72,121 +73,123 @@ class Revalidator:
             pod_groups=False,
             when=replace(policy.when, moves_per_hour_per_namespace=None),
         )
-        # Whoever orders a move by hand knows which namespace he is in, and what is filtered.
+        # People who order a move by hand know the namespace, and what the filters leave out.
         by_hand = replace(judged, excluded_namespaces=(), excluded_pod_selector="", by_hand=True)
         self._policies = {False: judged, True: by_hand}
         self._snapshot = snapshot
         self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
         self._moved: dict[int, tuple[MoveRequest, MoveVerdict]] = {}
-        """What has been ruled may begin: its move is laid in, and the same order gets the same answer."""
+        """Accepted moves: the what-if includes them, and the same request gets the same verdict."""
         self._disruption: DisruptionHeadroom | None = None
-        """What all rulings together spend; a planner knows only of its own."""
+        """What all accepted moves together spend; each planner counts only its own."""
         self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
 
-    def check(self, wanted: MoveRequest) -> MoveVerdict:
-        """Judge one order; if it may begin, its move is laid in for those that follow.
+    def check(self, request: MoveRequest) -> MoveVerdict:
+        """Check one request; later checks include its move, if it is accepted.
 
-        Whoever asks has seen the pod and the node: where they are not in the snapshot, or differ, it lags behind.
+        The caller has seen the pod and the node: if they are missing in the snapshot, or differ, the snapshot is late.
         """
-        position = self._positions.get((wanted.namespace, wanted.pod))
+        position = self._positions.get((request.namespace, request.pod))
         if position is None:
-            return MoveVerdict(reason=f"there is no pod {wanted.namespace}/{wanted.pod}", temporary=True)
+            return MoveVerdict(reason=f"there is no pod {request.namespace}/{request.pod}", temporary=True)
         pod = self._snapshot.pods[position]
-        if wanted.uid and pod.uid != wanted.uid:
+        if request.uid and pod.uid != request.uid:
             return MoveVerdict(reason=f"{pod.full_name} is another pod by now", temporary=True)
-        if busy := self._snapshot.spoken_for.get((wanted.namespace, wanted.pod)):
-            return MoveVerdict(reason=busy, temporary=True)  # and the snapshot has it where it is going
-        if wanted.method is Method.REMOVE:
-            return self._removal(pod, wanted)
+        if busy := self._snapshot.spoken_for.get((request.namespace, request.pod)):
+            return MoveVerdict(reason=busy, temporary=True)  # and in the snapshot it is on its target already
+        if request.method is Method.REMOVE:
+            return self._removal(pod, request)
         if not pod.node and not pod.finished:
             return MoveVerdict(reason="it is not on a node yet", temporary=True)
-        if wanted.target == pod.node:
+        if request.target == pod.node:
             return MoveVerdict(reason=f"it is on {pod.node} already")
         if position in self._moved:
-            before, ruling = self._moved[position]
-            return ruling if before == wanted else MoveVerdict(reason="another order moves it already", temporary=True)
-        found = self._method(pod, wanted)
+            before, verdict = self._moved[position]
+            return (
+                verdict if before == request else MoveVerdict(reason="another order moves it already", temporary=True)
+            )
+        found = self._method(pod, request)
         if isinstance(found, MoveVerdict):
             return found
-        return self._place(position, wanted, self._planner(wanted, found))
+        return self._place(position, request, self._planner(request, found))
 
-    def _removal(self, pod: Pod, wanted: MoveRequest) -> MoveVerdict:
-        """Whether a pod may be removed; it holds nothing, so nothing is laid in for those that follow."""
-        if wanted.target:
-            return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {wanted.target}")
-        context = self._planner(wanted, self._policies[wanted.by_hand].migration_method).guard_context
+    def _removal(self, pod: Pod, request: MoveRequest) -> MoveVerdict:
+        """Check whether a pod may be removed; it uses nothing, so later checks don't depend on it."""
+        if request.target:
+            return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {request.target}")
+        context = self._planner(request, self._policies[request.by_hand].migration_method).guard_context
         if (objection := guards.objection_to_removal(pod, context)) is None:
             return MoveVerdict(Method.REMOVE)
         guard, reason = objection
         return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard) or not pod.finished)
 
-    def _method(self, pod: Pod, wanted: MoveRequest) -> MigrationMethod | MoveVerdict:
-        """Which method the planner is to be held to; the ordered one must fit the pod."""
-        if wanted.method is Method.COPY and pod.owner is not None:
+    def _method(self, pod: Pod, request: MoveRequest) -> MigrationMethod | MoveVerdict:
+        """Choose the method for the planner; a requested one must fit the pod."""
+        if request.method is Method.COPY and pod.owner is not None:
             return MoveVerdict(reason=f"{pod.owner.kind} {pod.owner.name} manages it: a copy would be one too many")
-        if wanted.method in (Method.HANDOFF, Method.EVICT) and pod.owner is None:
+        if request.method in (Method.HANDOFF, Method.EVICT) and pod.owner is None:
             return MoveVerdict(
-                reason=f"nobody manages it, so {wanted.method.value} would lose it: only a copy can move it"
+                reason=f"nobody manages it, so {request.method.value} would lose it: only a copy can move it"
             )
-        if set(wanted.tried) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in wanted.tried:
+        if set(request.tried) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in request.tried:
             return MoveVerdict(reason="no method is left to try")
-        if Method.HANDOFF in wanted.tried:
-            if wanted.method is Method.HANDOFF:
+        if Method.HANDOFF in request.tried:
+            if request.method is Method.HANDOFF:
                 return MoveVerdict(reason="handoff is the method ordered, and it did not work")
             return MigrationMethod.EVICT
-        if wanted.method is Method.HANDOFF:
+        if request.method is Method.HANDOFF:
             return MigrationMethod.HANDOFF
-        if wanted.method is Method.EVICT:
+        if request.method is Method.EVICT:
             return MigrationMethod.EVICT
-        return self._policies[wanted.by_hand].migration_method
+        return self._policies[request.by_hand].migration_method
 
-    def _planner(self, wanted: MoveRequest, method: MigrationMethod) -> Planner:
-        key = (wanted.by_hand, method)
+    def _planner(self, request: MoveRequest, method: MigrationMethod) -> Planner:
+        key = (request.by_hand, method)
         if key not in self._planners:
-            policy = replace(self._policies[wanted.by_hand], migration_method=method)
+            policy = replace(self._policies[request.by_hand], migration_method=method)
             self._planners[key] = Planner(self._snapshot, policy)
-            for position, (_, ruling) in self._moved.items():
-                _lay_in(self._planners[key], position, ruling.target)
+            for position, (_, verdict) in self._moved.items():
+                _apply(self._planners[key], position, verdict.target)
         return self._planners[key]
 
-    def _place(self, position: int, wanted: MoveRequest, planner: Planner) -> MoveVerdict:
-        if objection := _method_objection(planner, self._snapshot.pods[position], wanted):
+    def _place(self, position: int, request: MoveRequest, planner: Planner) -> MoveVerdict:
+        if objection := _method_objection(planner, self._snapshot.pods[position], request):
             return MoveVerdict(reason=objection)
         if spent := self._spent(position, planner):
             guard, reason = spent
             return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard))
         cost = None
-        if wanted.target:
-            index = planner.columns.node_index.get(wanted.target)
+        if request.target:
+            index = planner.columns.node_index.get(request.target)
             if index is None:
-                return MoveVerdict(reason=f"there is no node {wanted.target}", temporary=True)
+                return MoveVerdict(reason=f"there is no node {request.target}", temporary=True)
             cost = np.full(len(planner.columns.nodes), np.inf)
             cost[index] = 0.0
         decision = planner.decide("order", Proposal.one(position, "", cost, force=True))
         if decision.moves:
             move = decision.moves[0]
-            ruling = MoveVerdict(move.method, move.target, gain=move.gain)
-            self._moved[position] = (wanted, ruling)
+            verdict = MoveVerdict(move.method, move.target, gain=move.gain)
+            self._moved[position] = (request, verdict)
             if self._disruption is not None:
                 self._disruption.spend(self._snapshot.pods[position], move.method)
             for other in self._planners.values():
                 if other is not planner:
-                    _lay_in(other, position, move.target)
-            return ruling
+                    _apply(other, position, move.target)
+            return verdict
         if decision.rejection is None:
             return MoveVerdict(reason="nothing says why", temporary=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
-        if guard == PlanGuard.NO_TARGET and wanted.target:
-            reason = _word_of(planner, position, wanted.target)
+        if guard == PlanGuard.NO_TARGET and request.target:
+            reason = _explain_target(planner, position, request.target)
         return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard))
 
     def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
-        """Which disruption budget the rulings so far have spent, for a pod that may be moved otherwise."""
+        """Find a disruption budget that accepted moves have spent, for a pod that may be moved otherwise."""
         pod, context = self._snapshot.pods[position], planner.guard_context
         if self._disruption is None:
             self._disruption = DisruptionHeadroom(self._snapshot, planner.workloads)
         if guards.first_objection(pod, context) is not None:
-            return None  # that is the better reason: it will not pass
+            return None  # that is the better reason: it is not temporary
         return self._disruption.objection(pod, context.methods.choose(pod))
 
 
@@ -196,19 +199,19 @@ def _is_temporary(name: str) -> bool:
     return name in _TEMPORARY if guard is None else guard.lasting is Lasting.SOON
 
 
-def _method_objection(planner: Planner, pod: Pod, wanted: MoveRequest) -> str:
-    """Why the method that the planner would choose is not one that the order can be carried out by."""
+def _method_objection(planner: Planner, pod: Pod, request: MoveRequest) -> str:
+    """Explain why the method that the planner would choose does not fit the request; empty if it does."""
     methods = planner.guard_context.methods
     chosen = methods.choose(pod)
-    if chosen in wanted.tried:
+    if chosen in request.tried:
         return f"{chosen.value} is the method chosen for it, and it did not work"
-    if wanted.method in (None, chosen) or methods.cannot_hand_off(pod):  # of the latter a guard tells more
+    if request.method in (None, chosen) or methods.cannot_hand_off(pod):  # a guard explains the latter better
         return ""
-    return f"annotation {labels.MIGRATION_METHOD} has it moved by {chosen.value}, not by {wanted.method.value}"
+    return f"annotation {labels.MIGRATION_METHOD} has it moved by {chosen.value}, not by {request.method.value}"
 
 
-def _word_of(planner: Planner, position: int, target: str) -> str:
-    """What the node that was asked for says: a count of all nodes tells little where only one was to be it."""
+def _explain_target(planner: Planner, position: int, target: str) -> str:
+    """Explain what refuses the requested node; a count of all nodes would say little."""
     node = planner.columns.node_index[target]
     for predicate in planner.feasibility.predicates:
         mask = predicate.mask(position)
@@ -217,8 +220,8 @@ def _word_of(planner: Planner, position: int, target: str) -> str:
     return f"{target} does not take it once the moves before it are made"
 
 
-def _lay_in(planner: Planner, position: int, target: str) -> None:
-    """Have a planner know of a move that another one has decided."""
+def _apply(planner: Planner, position: int, target: str) -> None:
+    """Apply a move that another planner has accepted."""
     planner.whatif.remove(position, int(planner.whatif.at[position]))
     planner.whatif.place(position, planner.columns.node_index[target])
     planner.view.moved.add(position)
@@ -226,24 +229,24 @@ def _lay_in(planner: Planner, position: int, target: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CheckedMove:
-    """A move, and why it is refused; empty when it may be made."""
+    """A move, and why it is refused; empty if it may be made."""
 
     move: Move
     refusal: str = ""
 
 
 def revalidate_moves(snapshot: ClusterSnapshot, policy: Policy, moves: Sequence[Move]) -> list[CheckedMove]:
-    """Judge every move, in the plan's order; pods that are spoken for in the snapshot are being moved already."""
-    facts = _Facts(snapshot)
-    refusals = {index: why for index, move in enumerate(moves) if (why := facts.stale(move))}
-    _spread(moves, refusals)
-    while not _ruled(facts, policy, moves, refusals):
+    """Check every move, in the plan's order; pods in `spoken_for` are being moved already."""
+    state = _CurrentState(snapshot)
+    refusals = {index: why for index, move in enumerate(moves) if (why := state.stale(move))}
+    _refuse_proposals(moves, refusals)
+    while not _check_all(state, policy, moves, refusals):
         pass
     return [CheckedMove(move, refusals.get(index, "")) for index, move in enumerate(moves)]
 
 
 def node_objection(node: Node) -> str:
-    """Why nothing can be moved onto a node, as far as the node itself goes."""
+    """Explain why no pod can be moved to a node, whatever the pod; empty if pods can."""
     if node.deleting:
         return f"node {node.name} is being deleted"
     if not node.ready:
@@ -255,29 +258,29 @@ def node_objection(node: Node) -> str:
     return ""
 
 
-def _ruled(facts: _Facts, policy: Policy, moves: Sequence[Move], refusals: dict[int, str]) -> bool:
-    """Rule on all that is not refused yet; False when that must be done again.
+def _check_all(state: _CurrentState, policy: Policy, moves: Sequence[Move], refusals: dict[int, str]) -> bool:
+    """Check all moves that are not refused yet; return False if that must be repeated.
 
-    What was laid in for the first members of a proposal cannot be taken out when a later one is refused.
+    If a later member of a proposal is refused, the moves of the first ones cannot be taken back.
     """
-    rulings = Revalidator(facts.snapshot, policy)
-    laid_in: set[int] = set()
+    revalidator = Revalidator(state.snapshot, policy)
+    accepted: set[int] = set()
     for index, move in enumerate(moves):
         if index in refusals:
             continue
-        ruling = rulings.check(MoveRequest(move.namespace, move.pod, move.uid, move.target, move.method))
-        if ruling.method is not None:
-            laid_in.add(move.proposal)
+        verdict = revalidator.check(MoveRequest(move.namespace, move.pod, move.uid, move.target, move.method))
+        if verdict.method is not None:
+            accepted.add(move.proposal)
             continue
-        refusals[index] = ruling.reason
-        _spread(moves, refusals)
-        if move.proposal in laid_in:
+        refusals[index] = verdict.reason
+        _refuse_proposals(moves, refusals)
+        if move.proposal in accepted:
             return False
     return True
 
 
-def _spread(moves: Sequence[Move], refusals: dict[int, str]) -> None:
-    """Refuse what belongs to refused moves."""
+def _refuse_proposals(moves: Sequence[Move], refusals: dict[int, str]) -> None:
+    """Refuse all moves of a proposal if one is refused."""
     sizes = Counter(move.proposal for move in moves)
     culprits: dict[int, str] = {}
     for index in sorted(refusals):
@@ -288,8 +291,8 @@ def _spread(moves: Sequence[Move], refusals: dict[int, str]) -> None:
             refusals.setdefault(index, culprits[move.proposal])
 
 
-class _Facts:
-    """What the plan took for granted, looked up in the cluster as it is."""
+class _CurrentState:
+    """Looks up in the cluster what a plan relies on."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
@@ -297,7 +300,7 @@ class _Facts:
         self._nodes = {node.name: index for index, node in enumerate(snapshot.nodes)}
 
     def stale(self, move: Move) -> str:
-        """What has changed since the plan was made, so that the move makes no sense any more."""
+        """Explain what has changed since the plan so that the move is out of date; empty if nothing has."""
         if busy := self.snapshot.spoken_for.get((move.namespace, move.pod)):
             return busy
         pod = self._pod(move)
