@@ -94,7 +94,7 @@ FILTERED = [
         Filters(min_replicas=3),
         "its controller has 2 replicas, fewer than filters.minReplicas (3)",
     ),
-    ("WithoutController", on_stage(pod("p", on="a")), Filters(without_controller=False), "nobody manages it"),
+    ("WithoutController", on_stage(pod("p", on="a")), Filters(without_controller=False), "it has no controller"),
     (
         "WithoutDisruptionBudget",
         on_stage(pod("p", on="a", labels={"app": "p"}), pdb("other", allowed=1, match={"app": "q"})),

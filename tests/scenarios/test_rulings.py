@@ -173,8 +173,8 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
     ("order", "reason"),
     [
         (replace(wanted(f"{WEB}-0", "b"), method=Method.COPY), "manages it: a copy would be one too many"),
-        (replace(wanted("bare", "b"), method=Method.EVICT), "nobody manages it, so evict would lose it"),
-        (replace(wanted("bare", "b"), method=Method.HANDOFF), "nobody manages it, so handoff would lose it"),
+        (replace(wanted("bare", "b"), method=Method.EVICT), "it has no controller, so evict would lose it"),
+        (replace(wanted("bare", "b"), method=Method.HANDOFF), "it has no controller, so handoff would lose it"),
         (replace(wanted("bare", "b"), tried=(Method.COPY,)), "no method is left to try"),
         (replace(wanted(f"{WEB}-0", "b"), tried=(Method.HANDOFF, Method.EVICT)), "no method is left to try"),
         (

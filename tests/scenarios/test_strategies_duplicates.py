@@ -182,7 +182,7 @@ class TestOtherStrategies:
         hot = [*deployment("w", on=["a", "b"], cpu="500m"), *daemonset("d", on=["a"], cpu=3)]
         plan = planned(cluster(A, B, hot), OPTIMIZATION, DUPLICATES)
         (found,) = [each for each in plan.rejections if each.guard == "NoTarget"]
-        assert found.reason.endswith("where RemoveDuplicates would want it away again")
+        assert found.reason.endswith("where RemoveDuplicates would move it away again")
 
     def test_may_crowd_workloads_that_the_settings_leave_out(self) -> None:
         left_out = {DUPLICATES: {"excludedOwnerKinds": ["Deployment"]}}

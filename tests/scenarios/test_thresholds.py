@@ -80,12 +80,12 @@ class TestOtherResources:
             (f"thresholds: {{pods: 90, {GPU}: 90}}", ()),
             (f"thresholds: {{{GPU}s: 90}}", (f"thresholds names {GPU}s, which no node has, did you mean {GPU}?",)),
             ("thresholds: {pod: 90}", ("thresholds names pod, which no node has, did you mean pods?",)),
-            ("thresholds: {disk: 90}", ("thresholds names disk, which no node has: it is not heeded",)),
+            ("thresholds: {disk: 90}", ("thresholds names disk, which no node has: it is ignored",)),
             (
                 "thresholds: {disk: 90}\npools: [{name: p, nodeSelector: p=1, thresholds: {disk: 80, tape: 70}}]",
                 (
-                    "thresholds names disk, which no node has: it is not heeded",
-                    "thresholds of pool p names tape, which no node has: it is not heeded",
+                    "thresholds names disk, which no node has: it is ignored",
+                    "thresholds of pool p names tape, which no node has: it is ignored",
                 ),
             ),
         ],

@@ -30,7 +30,7 @@ class Scores:
         """[N]: the score of every node for a pod; only those of feasible nodes mean something."""
         shape = self._columns.shape(pod)
         total = _ROOM * self._room(pod) + _REPLICAS * self._replicas(pod, feasible)
-        total[self._masks.frowned_on(shape)] -= _TAINTS * 100
+        total[self._masks.discouraged(shape)] -= _TAINTS * 100
         if shape.preferred_nodes:
             total += _PREFERENCE * self._preference(pod, feasible)
         return total

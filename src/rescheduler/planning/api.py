@@ -37,7 +37,7 @@ class PodMove:
     force: bool = False
     removal: bool = False
     """Remove the pod, which has ended, instead of moving it."""
-    never: str = "no better for it"
+    never: str = "no improvement"
     """Describes the nodes of infinite cost in the reason of a refusal."""
 
 

@@ -230,7 +230,7 @@ def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequen
     else:
         yield f"so it is hot ({thresholds}), but not for hotAfterCycles ({planner.levels.hot_after[node]}) yet."
     if planner.columns.nodes[node].maintenance:
-        yield "It is under maintenance, which is NodeMaintenance's business."
+        yield "It is under maintenance: NodeMaintenance moves its pods."
     else:
         yield "It is not under maintenance."
     open_nodes = view.utilisation[:2, view.open]
@@ -300,7 +300,7 @@ def _format_over(planner: Planner, use: Floats, node: int) -> str:
     fields = ("cpuThreshold", "memoryThreshold", *(f"thresholds.{name}" for name in planner.load.names[2:]))
     limits = planner.levels.percent[:, node].tolist()
     over = [f"{name} ({limit:.4g}%)" for name, limit, at in zip(fields, limits, use, strict=True) if at > limit]
-    return f"over {' and '.join(over) or 'a threshold'} afterwards; only moves that must be made go that far"
+    return f"over {' and '.join(over) or 'a threshold'} afterwards; only moves that must be made may exceed thresholds"
 
 
 def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object]:

@@ -128,8 +128,8 @@ class Feasibility:
         else:
             self.whatif.remove(pod, source)
             self.whatif.place(pod, target)
-        lost = self.spread.kept(skews) or self._affinity.kept(pod, source, target)
+        lost = self.spread.broken_by(skews) or self._affinity.broken_by(pod, source, target)
         if unsure and not lost:
             with self.whatif.without_expected():
-                lost = self.spread.kept(bare) or self._affinity.kept(pod, source, target)
+                lost = self.spread.broken_by(bare) or self._affinity.broken_by(pod, source, target)
         return lost

@@ -72,7 +72,7 @@ def unknown_resources(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str
         if name not in had and name not in seen:
             seen.add(name)
             near = difflib.get_close_matches(name, had, n=1)
-            meant = f", did you mean {near[0]}?" if near else ": it is not heeded"
+            meant = f", did you mean {near[0]}?" if near else ": it is ignored"
             yield f"{field} names {name}, which no node has{meant}"
 
 
@@ -241,9 +241,7 @@ class Planner:
         for pod, node in proposal.arrivals:
             arrived = apply_arrival(self.targets, pod, node)
             if arrived is None:
-                why = (
-                    f"{self.columns.pods[pod].full_name} would not fit on {self.columns.nodes[node].name} all the same"
-                )
+                why = f"{self.columns.pods[pod].full_name} would still not fit on {self.columns.nodes[node].name}"
                 _revert(undo)
                 if not pod_moves:  # it only kept room free: there is no pod to reject
                     return ProposalResult(exhausted=self._budgets.exhausted)

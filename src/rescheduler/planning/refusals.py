@@ -76,7 +76,7 @@ class PlanGuard(StrEnum):
         "The plan evicts half of the workload's replicas already (of one replica: that one).",
         "`migrationMethod`",
     )
-    NO_ROOM = ("NoRoom", "No room comes of it", "The pod that room was to be made for would not fit all the same.")
+    NO_ROOM = ("NoRoom", "Still no room", "The pod that the moves make room for would still not fit.")
     STILL_RUNNING = ("StillRunning", "Has not ended", "The pod was to be removed, and has not ended.")
     NO_TARGET = (
         "NoTarget",

@@ -129,7 +129,7 @@ class Revalidator:
             return MoveVerdict(reason=f"{pod.owner.kind} {pod.owner.name} manages it: a copy would be one too many")
         if request.method in (Method.HANDOFF, Method.EVICT) and pod.owner is None:
             return MoveVerdict(
-                reason=f"nobody manages it, so {request.method.value} would lose it: only a copy can move it"
+                reason=f"it has no controller, so {request.method.value} would lose it: only a copy can move it"
             )
         if set(request.tried) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in request.tried:
             return MoveVerdict(reason="no method is left to try")
@@ -177,7 +177,7 @@ class Revalidator:
                     _apply(other, position, move.target)
             return verdict
         if decision.rejection is None:
-            return MoveVerdict(reason="nothing says why", temporary=True)
+            return MoveVerdict(reason="no reason was given", temporary=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
         if guard == PlanGuard.NO_TARGET and request.target:
             reason = _explain_target(planner, position, request.target)

@@ -56,10 +56,10 @@ class TargetRanking:
         return self._preferences[number]
 
     def _compute_preference(self, shape: Shape) -> Floats | None:
-        frowned = self._masks.frowned_on(shape)
-        if not shape.preferred_nodes and not frowned.any():
+        discouraged = self._masks.discouraged(shape)
+        if not shape.preferred_nodes and not discouraged.any():
             return None
-        cost: Floats = np.where(frowned, _WORTH, 0.0)
+        cost: Floats = np.where(discouraged, _WORTH, 0.0)
         total = sum(weight for weight, _ in shape.preferred_nodes)
         for weight, term in shape.preferred_nodes:
             cost[self._masks.any_of((term,))] -= _WORTH * weight / max(total, 1)
@@ -217,7 +217,7 @@ class TargetFinder:
         if pod_move.cost is not None:
             reasons.append(pod_move.never)
         if self._objecting:
-            reasons.append(f"where {' or '.join(dict.fromkeys(self._objecting))} would want it away again")
+            reasons.append(f"where {' or '.join(dict.fromkeys(self._objecting))} would move it away again")
         return " or ".join(reasons)
 
 

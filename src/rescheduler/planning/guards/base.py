@@ -1,4 +1,4 @@
-"""What a guard is, and where guards look things up: in the pod's surroundings, found once for a plan."""
+"""The base class of guards, and the context in which they look things up: found once for a plan."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class GuardContext:
     """Nodes that an operator wants empty."""
 
     def lifts_caution(self, pod: Pod) -> bool:
-        """Whether the pod's mark `evict` says that it may be moved where only caution speaks against it."""
+        """Whether the pod's annotation `evict` allows moves that are refused only as a precaution."""
         return bool(pod.annotations) and labels.EVICT in pod.annotations and self.policy.filters.honour_evict_mark
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """By name."""
+        """Nodes by name."""
         return {node.name: node for node in self.snapshot.nodes}
 
     @cached_property
     def autoscalers(self) -> dict[WorkloadKey, Autoscaler]:
-        """By what they scale."""
+        """Autoscalers by the workload that they scale."""
         return {(each.kind, each.namespace, each.target): each for each in self.snapshot.autoscalers}
 
     @cached_property
     def changing(self) -> dict[WorkloadKey, str]:
-        """The workloads that their owners are just changing, and how; mostly none."""
+        """Workloads that are being rolled out or scaled, and how; mostly none."""
         found = self.snapshot.workloads.items()
         return {key: f"{each.kind} {each.name} {each.changing}" for key, each in found if each.changing}
 
     @cached_property
     def budgets(self) -> dict[str, list[DisruptionBudget]]:
-        """People's disruption budgets by namespace; our own temporary ones say nothing about what people want."""
+        """Disruption budgets by namespace, without our own temporary ones."""
         found: dict[str, list[DisruptionBudget]] = {}
         for budget in self.snapshot.budgets:
             if budget.selector is not None and not budget.migration:
@@ -56,7 +56,7 @@ class GuardContext:
         return found
 
     def lifts_filters(self, pod: Pod) -> bool:
-        """Whether filters about the pod don't hold: a person ordered the move, or the pod's mark `evict` allows it."""
+        """Whether filters about pods do not apply: a person ordered the move, or the annotation `evict` allows it."""
         return self.policy.by_hand or self.lifts_caution(pod)
 
 
@@ -82,7 +82,7 @@ class Guard(ABC):
     caption: ClassVar[str]
     """What the page calls its objection, in a few words."""
     changed_by: ClassVar[str] = ""
-    """Which setting or mark changes it, as Markdown; empty if it always holds."""
+    """The setting, label or annotation that changes it, as Markdown; empty if it always holds."""
     lasting: ClassVar[Lasting] = Lasting.UNTIL_CHANGED
     on_removal: ClassVar[bool] = False
     """Whether it also keeps a pod that has ended from being removed. Most guards protect only pods that run."""

@@ -22,14 +22,14 @@ class CoolDownGuard(Guard):
     def objection(self, pod: Pod, context: GuardContext) -> str:
         now, rest = context.snapshot.taken_at, context.policy.cool_down
         if pod.node in context.under_maintenance:
-            return ""  # rest keeps pods from being moved to and fro; a node that is emptied takes none back
+            return ""  # the cool-down prevents moving to and fro; a node that is emptied takes none back
         if now is None:
             return ""
         key = context.workloads.key(pod)
         when, written = context.workloads.last_moves.get(key, (-inf, ""))
         if when is None:
             return f"annotation {labels.MIGRATION_TIME}: {written!r} is not a time such as 2026-11-15T08:30:00Z"
-        # A mark goes with its pod, which may have been replaced since; what the journal tells of the move stays.
+        # An annotation goes with its pod, which may have been replaced since; the PodMigrations remain.
         memory = context.snapshot.memories.get(key)
         if memory is not None and (ended := min(memory.moves[0].finished, MAX_INSTANT)) > when:
             when, written = ended, format_instant(ended)

@@ -9,7 +9,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
 
 class DoNotDisruptGuard(Guard):
-    """Pods that Karpenter is told to leave alone, for good or for so long after their start."""
+    """Pods that Karpenter must leave alone, for good or for some time after their start."""
 
     name = "DoNotDisrupt"
     order = 160
@@ -17,22 +17,22 @@ class DoNotDisruptGuard(Guard):
     changed_by = "the pod's annotation `karpenter.sh/do-not-disrupt`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
-        said = pod.annotations.get(labels.DO_NOT_DISRUPT, "false") if pod.annotations else "false"
-        if said == "false" or context.policy.by_hand:
+        text = pod.annotations.get(labels.DO_NOT_DISRUPT, "false") if pod.annotations else "false"
+        if text == "false" or context.policy.by_hand:
             return ""
         mark = f"annotation {labels.DO_NOT_DISRUPT} is"
-        if said == "true":
+        if text == "true":
             return f"{mark} true"
         lasting = _delay(pod)
         if lasting is None:
-            # Karpenter itself ignores it, but whoever wrote it wanted the pod to be left alone.
-            return f"{mark} {said[:40]!r}, which is neither true nor false nor a duration such as 4h: it counts as true"
+            # Karpenter itself ignores it, but its author wanted the pod to be left alone.
+            return f"{mark} {text[:40]!r}, which is neither true nor false nor a duration such as 4h: it counts as true"
         now = context.snapshot.taken_at
         if now is None or pod.started is None:
-            return f"{mark} {said}, and nothing says {'what time it is' if now is None else 'when the pod started'}"
+            return f"{mark} {text}, and nothing says {'what time it is' if now is None else 'when the pod started'}"
         if now >= pod.started + lasting:
             return ""
-        return f"{mark} {said}, and the pod started at {format_instant(pod.started)}"
+        return f"{mark} {text}, and the pod started at {format_instant(pod.started)}"
 
     def lasts(self, pod: Pod) -> Lasting:
         return Lasting.UNTIL_CHANGED if _delay(pod) is None else Lasting.WITH_TIME

@@ -9,7 +9,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 
 
 class MigrationMethodGuard(Guard):
-    """Pods that migrationMethod handoff is chosen for and that cannot be handed off; or with a method that is none."""
+    """Pods with the method handoff that cannot be handed off, or with an unknown method."""
 
     name = "MigrationMethod"
     order = 320

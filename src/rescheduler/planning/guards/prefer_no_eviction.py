@@ -9,7 +9,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 
 
 class PreferNoEvictionGuard(Guard):
-    """Pods that descheduler is told to spare; if that is only preferred, not those on nodes under maintenance."""
+    """Pods that descheduler must spare; if that is only preferred, not those on nodes under maintenance."""
 
     name = "PreferNoEviction"
     order = 180

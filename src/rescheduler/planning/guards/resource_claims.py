@@ -7,7 +7,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 
 
 class ResourceClaimsGuard(Guard):
-    """Pods with dynamically claimed devices: whether another node has such devices free cannot be checked."""
+    """Pods with dynamically claimed devices: whether another node has such free devices cannot be checked."""
 
     name = "ResourceClaims"
     order = 300

@@ -7,7 +7,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
 
 class RollingOutGuard(Guard):
-    """Pods of workloads that are just rolled out or scaled by their owner, unless their node is under maintenance."""
+    """Pods of workloads that are being rolled out or scaled by their owner, unless their node is under maintenance."""
 
     name = "RollingOut"
     order = 220

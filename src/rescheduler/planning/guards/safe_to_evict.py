@@ -8,7 +8,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 
 
 class SafeToEvictGuard(Guard):
-    """Pods that the cluster autoscaler is told to leave alone."""
+    """Pods that the cluster autoscaler must leave alone."""
 
     name = "SafeToEvict"
     order = 150

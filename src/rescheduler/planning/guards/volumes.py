@@ -7,7 +7,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 
 
 class VolumesGuard(Guard):
-    """Pods whose volumes cannot follow them, or about whose volumes the input says nothing."""
+    """Pods whose volumes cannot follow them, or are missing in the input."""
 
     name = "Volumes"
     order = 290
@@ -26,5 +26,5 @@ class VolumesGuard(Guard):
             if volume is not None and volume.local:
                 return f"volume {volume.name} of claim {name} is on its node and cannot follow"
             if pod.owner is None and not context.methods.shareable(pod, name):
-                return f"claim {name} cannot be used on two nodes at once, and nobody would make the pod again"
+                return f"claim {name} cannot be used on two nodes at once, and no controller would replace the pod"
         return ""

@@ -7,14 +7,14 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 
 
 class WithoutControllerGuard(Guard):
-    """Pods that nobody manages, where filters.withoutController is false."""
+    """Pods without a controller, where filters.withoutController is false."""
 
     name = "WithoutController"
     order = 250
-    caption = "Nobody manages it"
+    caption = "No controller"
     changed_by = "`filters.withoutController`"
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
         if pod.owner is not None or context.policy.filters.without_controller or context.lifts_filters(pod):
             return ""
-        return "nobody manages it, and filters.withoutController is false"
+        return "it has no controller, and filters.withoutController is false"

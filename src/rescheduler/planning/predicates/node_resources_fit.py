@@ -9,7 +9,7 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
 class NodeResourcesFit(Predicate):
-    """The node has what the pod asks left over; nothing asked of a resource is nothing checked, as in the scheduler."""
+    """The node has what the pod requests left over. Only requested resources are checked, as in the scheduler."""
 
     name = "NodeResourcesFit"
     order = 90
@@ -23,7 +23,7 @@ class NodeResourcesFit(Predicate):
         return self.fits(pod, self._whatif.free)
 
     def fits(self, pod: int, free: Ints) -> Mask:
-        """[N]: where `free` [R, N] covers what the pod asks."""
+        """[N]: where `free` [R, N] covers what the pod requests."""
         (first, amount), *others = self.requests(pod)
         mask: Mask = free[first] >= amount
         for resource, amount in others:
@@ -31,7 +31,7 @@ class NodeResourcesFit(Predicate):
         return mask
 
     def requests(self, pod: int) -> list[tuple[int, int]]:
-        """Resource number and amount, for every resource that the pod asks; at least the place in the pod count."""
+        """List number and amount of every requested resource; at least the place in the pod count."""
         shape = int(self._columns.pod_shape[pod])
         known = self._requests.get(shape)
         if known is None:

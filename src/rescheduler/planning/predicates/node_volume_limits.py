@@ -32,7 +32,7 @@ class NodeVolumeLimits(Predicate):
         self._whatif.add_listener(self)
 
     def _volumes(self, pod: int) -> set[_Attached]:
-        """Driver and handle of each volume; one that isn't made yet, or is gone, counts by its claim and its class."""
+        """List driver and handle of each volume; a missing volume counts by its claim and its class."""
         found: set[_Attached] = set()
         snapshot = self._columns.snapshot
         for _, claim in claims_of(self._columns, pod):
@@ -63,7 +63,7 @@ class NodeVolumeLimits(Predicate):
 
     @cached_property
     def _limits(self) -> dict[str, Indexes]:
-        """For each driver [N]: how many volumes each node can attach; the counting begins with the first question."""
+        """For each driver [N]: how many volumes each node can attach; counting begins with the first call."""
         self._counting = True
         for pod in claiming_pods(self._columns):
             if self._whatif.at[pod] >= 0:
@@ -78,7 +78,7 @@ class NodeVolumeLimits(Predicate):
         return limits
 
     def _full(self, pod: int, driver: str) -> Mask:
-        """[N]: where the driver cannot attach what the pod brings; what a node has attached already isn't new."""
+        """[N]: where the driver cannot attach the pod's volumes, without those that the node has attached already."""
         limit = self._limits[driver]
         wanted = [volume for volume in self._volumes(pod) if volume[0] == driver]
         new = np.full(len(self._columns.nodes), len(wanted), np.int64)

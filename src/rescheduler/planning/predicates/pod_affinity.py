@@ -18,14 +18,14 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
 class Companions(NamedTuple):
-    """All required affinity terms of a pod: the scheduler counts a pod only if it is meant by every one of them."""
+    """All required affinity terms of a pod: the scheduler counts only pods that match every one of them."""
 
     subjects: frozenset[Subjects]
     keys: tuple[str, ...]
 
 
 class RequiredPodAffinity(Predicate):
-    """The pods that it must be near to are in the domain; or it is the first of its kind."""
+    """The pods that it must be near are in the domain; or it is the first of its kind."""
 
     name = "PodAffinity"
     order = 120
@@ -39,21 +39,21 @@ class RequiredPodAffinity(Predicate):
         self._selfish: dict[Companions, list[DomainCounts]] = {}
 
     def _companions(self, terms: tuple[PodTerm, ...], namespace: str) -> Companions | None:
-        """None when a term means no pod at all: such a rule is never met."""
+        """Resolve terms; None if a term matches no pod at all: such a rule is never met."""
         subjects = [subjects_of(term, namespace) for term in terms]
         if any(one is None for one in subjects):
             return None
         keys = tuple(sorted({term.topology_key for term in terms}))
         return Companions(frozenset(one for one in subjects if one is not None), keys)
 
-    def _means_itself(self, companions: Companions, pod: int) -> bool:
+    def _matches_itself(self, companions: Companions, pod: int) -> bool:
         group = self._columns.groups[self._columns.pod_group[pod]]
         return all(self._matching.matches(subjects, *group) for subjects in companions.subjects)
 
     def _first_of_its_kind(self, companions: Companions, pod: int, beside: int = 0) -> bool:
-        """Whether nobody (but `beside` pods) is there to be near to, and the pod itself is of the kind."""
+        """Whether no pods (but `beside` ones) match the terms, and the pod itself matches them."""
         found = (self._matching.counts(companions.subjects, key) for key in companions.keys)
-        return all(int(c.counts[:-1].sum()) <= beside for c in found) and self._means_itself(companions, pod)
+        return all(int(c.counts[:-1].sum()) <= beside for c in found) and self._matches_itself(companions, pod)
 
     def mask(self, pod: int) -> Mask | None:
         terms = self._columns.shape(pod).affinity
@@ -78,11 +78,11 @@ class RequiredPodAffinity(Predicate):
         return f"its affinity to pods with {term.selector} in the same {term.topology_key}"
 
     def concerns(self, pod: int) -> bool:
-        """Whether the pod must be near to others, or others to it."""
+        """Whether the pod must be near others, or others near it."""
         return bool(self._columns.shape(pod).affinity or self._needing(pod))
 
-    def kept(self, pod: int, source: int, target: int) -> str:
-        """After a move was laid into the what-if: what it broke, or nothing."""
+    def broken_by(self, pod: int, source: int, target: int) -> str:
+        """Find what an applied move broke; empty if nothing."""
         terms = self._columns.shape(pod).affinity
         companions = self._companions(terms, self._columns.pods[pod].namespace)
         if terms and (companions is None or not self._near_others(companions, pod, target)):
@@ -94,14 +94,14 @@ class RequiredPodAffinity(Predicate):
         return ""
 
     def _near_others(self, companions: Companions, pod: int, node: int) -> bool:
-        itself = 1 if self._means_itself(companions, pod) else 0
+        itself = 1 if self._matches_itself(companions, pod) else 0
         found = [self._matching.counts(companions.subjects, key) for key in companions.keys]
         if all(c.domain[node] >= 0 and c.counts[c.domain[node]] > itself for c in found):
             return True
         return itself == 1 and self._first_of_its_kind(companions, pod, beside=1)
 
     def _needing(self, pod: int) -> list[Companions]:
-        """The rules in the cluster that this pod helps to meet."""
+        """Find the rules in the cluster that this pod helps to meet."""
         group = int(self._columns.pod_group[pod])
         if group not in self._needed:
             self._needed[group] = self._index.rules_for(*self._columns.groups[group])
@@ -109,7 +109,7 @@ class RequiredPodAffinity(Predicate):
 
     @cached_property
     def _index(self) -> RuleIndex[Companions]:
-        """Every required affinity in the cluster, with where its carriers stand: those that mean themselves apart."""
+        """Index all required affinity in the cluster, and count its owners: those that match themselves separately."""
         index: RuleIndex[Companions] = RuleIndex(self._matching)
         following = RuleOwnerCounts(self._whatif)
         for carrier in rule_owners(self._columns, lambda shape: bool(shape.affinity)):
@@ -120,7 +120,7 @@ class RequiredPodAffinity(Predicate):
                 index.add(companions.subjects, companions)
                 for kind in (self._dependants, self._selfish):
                     kind[companions] = [DomainCounts(self._columns, key) for key in companions.keys]
-            itself = self._means_itself(companions, int(carrier.pods[0]))
+            itself = self._matches_itself(companions, int(carrier.pods[0]))
             for counts in (self._selfish if itself else self._dependants)[companions]:
                 following.count(carrier, counts)
         return index
@@ -128,7 +128,7 @@ class RequiredPodAffinity(Predicate):
     def _left_alone(
         self, needing: Companions, carried: list[DomainCounts], source: int, target: int, alone: int
     ) -> bool:
-        """Whether a carrier stands where the pod left, with nobody to be near to any more but itself."""
+        """Whether a rule owner is where the pod left, without any other matching pod."""
         for key, where in zip(needing.keys, carried, strict=True):
             domain = self._columns.domains(key)
             left = int(domain[source])

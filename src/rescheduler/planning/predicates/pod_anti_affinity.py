@@ -21,7 +21,7 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
 class RequiredPodAntiAffinity(Predicate):
-    """No pod that it keeps away from is in the domain, and none there keeps away from it."""
+    """No pod that it must avoid is in the domain, and no pod there must avoid it."""
 
     name = "PodAntiAffinity"
     order = 110
@@ -32,11 +32,11 @@ class RequiredPodAntiAffinity(Predicate):
         self._matching = context.matching
         self._carried: dict[tuple[Subjects, str], DomainCounts] = {}
         self._against: dict[int, list[DomainCounts]] = {}
-        self._shunned: dict[tuple[int, str], list[tuple[PodTerm, DomainCounts]]] = {}
+        self._avoided: dict[tuple[int, str], list[tuple[PodTerm, DomainCounts]]] = {}
 
     @cached_property
     def _index(self) -> RuleIndex[tuple[Subjects, str]]:
-        """Every anti-affinity term in the cluster, found by the pods that it keeps away."""
+        """Index all anti-affinity terms in the cluster by the pods that they keep away."""
         index: RuleIndex[tuple[Subjects, str]] = RuleIndex(self._matching)
         for carrier in rule_owners(self._columns, lambda shape: bool(shape.anti_affinity)):
             self._follow(carrier, index)
@@ -57,34 +57,34 @@ class RequiredPodAntiAffinity(Predicate):
                 index.add(frozenset({subjects}), rule)
             self._following.count(carrier, self._carried[rule])
 
-    def _kept_away_by(self, pod: int) -> list[DomainCounts]:
-        """Where pods stand that keep away from this one."""
+    def _counts_of_avoiding(self, pod: int) -> list[DomainCounts]:
+        """Count the pods that must avoid this one."""
         group = int(self._columns.pod_group[pod])
         if group not in self._against:
             rules = self._index.rules_for(*self._columns.groups[group])
             self._against[group] = [self._carried[rule] for rule in rules]
         return self._against[group]
 
-    def _keeps_away_from(self, pod: int) -> list[tuple[PodTerm, DomainCounts]]:
-        """Where the pods stand that this one keeps away from."""
+    def _counts_of_avoided(self, pod: int) -> list[tuple[PodTerm, DomainCounts]]:
+        """Count the pods that this one must avoid."""
         key = (int(self._columns.pod_shape[pod]), self._columns.pods[pod].namespace)
-        if key not in self._shunned:
-            found = ((term, subjects_of(term, key[1])) for term in self._columns.shape(pod).anti_affinity)
-            shunned = [(t, self._matching.counts([s], t.topology_key)) for t, s in found if s is not None]
-            self._shunned[key] = shunned
-        return self._shunned[key]
+        if key not in self._avoided:
+            resolved = ((term, subjects_of(term, key[1])) for term in self._columns.shape(pod).anti_affinity)
+            avoided = [(t, self._matching.counts([s], t.topology_key)) for t, s in resolved if s is not None]
+            self._avoided[key] = avoided
+        return self._avoided[key]
 
     def mask(self, pod: int) -> Mask | None:
-        crowds = [*self._kept_away_by(pod), *(counts for _, counts in self._keeps_away_from(pod))]
-        if not crowds:
+        found = [*self._counts_of_avoiding(pod), *(counts for _, counts in self._counts_of_avoided(pod))]
+        if not found:
             return None
         refused = np.zeros(len(self._columns.nodes), np.bool_)
-        for counts in crowds:
+        for counts in found:
             refused |= counts.at_nodes() > 0
         return ~refused
 
     def reason(self, pod: int, node: int) -> str:
-        for term, counts in self._keeps_away_from(pod):
+        for term, counts in self._counts_of_avoided(pod):
             if counts.at_nodes()[node]:
                 return f"its anti-affinity to pods with {term.selector} in the same {term.topology_key}"
         return "a pod there has an anti-affinity to it"

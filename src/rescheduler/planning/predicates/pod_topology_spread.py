@@ -22,7 +22,7 @@ class PodTopologySpread(Predicate):
         self.soft = Constraints(context.whatif, context.matching, context.node_masks, hard=False)
 
     def _carried(self, pod: int) -> list[tuple[Constraint, bool]]:
-        """The pod's own hard constraints, and whether each counts the pod itself."""
+        """List the pod's own hard constraints, and whether each counts the pod itself."""
         return self.hard.carried((int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod])))
 
     def mask(self, pod: int) -> Mask | None:
@@ -41,12 +41,12 @@ class PodTopologySpread(Predicate):
         return "its spread constraint, should pods that are nominated elsewhere not come"
 
     def skews(self, pod: int) -> list[tuple[Constraint, int]]:
-        """The constraints that count this pod, with their skew now: to be compared after a move."""
+        """List the constraints that count this pod, with their skew before a move."""
         return [(constraint, constraint.skew()) for constraint in self.hard.counting(pod)]
 
     @staticmethod
-    def kept(before: list[tuple[Constraint, int]]) -> str:
-        """After a move was laid into the what-if: which constraint it broke, or nothing."""
+    def broken_by(before: list[tuple[Constraint, int]]) -> str:
+        """Find the constraint that an applied move broke; empty if none."""
         for constraint, skew in before:
             if constraint.skew() > max(constraint.max_skew, skew):
                 return f"without the original, spread over {constraint.key} would be over maxSkew {constraint.max_skew}"

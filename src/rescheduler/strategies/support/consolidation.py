@@ -152,7 +152,7 @@ def packing_cost(view: View, pod: int) -> Floats:
     for name, resource in view.columns.resource_index.items():
         if "/" in name and not asked[resource]:
             cost[view.whatif.free[resource] > 0] += _DEVICES
-    avoided = view.feasibility.node_masks.frowned_on(view.columns.shape(pod))
+    avoided = view.feasibility.node_masks.discouraged(view.columns.shape(pod))
     if avoided.any():
         cost[avoided] += _AVOIDED
     return cost

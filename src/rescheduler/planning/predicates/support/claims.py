@@ -12,13 +12,13 @@ from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
 def claims_of(columns: Columns, pod: int) -> list[tuple[str, Claim | None]]:
-    """The claims that a pod uses, with their objects where the input has them."""
+    """List the claims that a pod uses, with their objects if the input has them."""
     row = columns.pods[pod]
     return [(name, columns.snapshot.claims.get((row.namespace, name))) for name in row.shape.claims]
 
 
 def claiming_pods(columns: Columns) -> list[int]:
-    """The pods that use claims."""
+    """List the pods that use claims."""
     claiming = np.array([bool(shape.claims) for shape in columns.shapes], np.bool_)
     return [int(pod) for pod in np.flatnonzero(claiming[columns.pod_shape])] if claiming.any() else []
 
@@ -46,7 +46,7 @@ class ClaimRule(Predicate):
         return next(why for mask, why in verdicts if not mask[node])
 
     def allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
-        """Where one claim lets its pod be, and the reason where it doesn't."""
+        """Find where one claim lets its pod be, and the reason elsewhere."""
         key = (namespace, name)
         if key not in self._known:
             self._known[key] = self._where(name, self._columns.snapshot.claims.get(key))
@@ -54,7 +54,7 @@ class ClaimRule(Predicate):
 
     @abstractmethod
     def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
-        """Where a claim lets its pod be, and the reason where it doesn't."""
+        """Find where a claim lets its pod be, and the reason elsewhere."""
 
     def _all(self, *, allowed: bool) -> Mask:
         return np.full(len(self._columns.nodes), allowed)

@@ -24,7 +24,7 @@ class NodeMasks:
         self._taint_kinds = list(kinds)
 
     def requirement(self, requirement: Requirement) -> Mask:
-        """Nodes whose label meets a requirement."""
+        """[N]: nodes whose label meets a requirement."""
         key = requirement.key
         table = [requirement.matches({key: value}) for value in self._columns.domain_values(key)]
         table.append(requirement.matches({}))  # nodes without the label have the number -1: the last place
@@ -32,7 +32,7 @@ class NodeMasks:
         return found
 
     def any_of(self, terms: tuple[NodeTerm, ...]) -> Mask:
-        """Nodes that at least one term means; an empty term means none."""
+        """[N]: nodes that match at least one term; an empty term matches none."""
         if terms not in self._terms:
             self._terms[terms] = np.logical_or.reduce(
                 [self._term(term) for term in terms] or [np.zeros(len(self._columns.nodes), np.bool_)]
@@ -49,7 +49,7 @@ class NodeMasks:
         return met
 
     def selected(self, shape: Shape) -> Mask | None:
-        """Nodes that the pod's node selector and required affinity mean; None when it has neither."""
+        """[N]: nodes that match the pod's node selector and required affinity; None if it has neither."""
         key = (shape.node_selector, shape.node_affinity)
         if key not in self._selected:
             masks = [self.requirement(Requirement(k, Operator.IN, (v,))) for k, v in shape.node_selector]
@@ -59,7 +59,7 @@ class NodeMasks:
         return self._selected[key]
 
     def tolerated(self, shape: Shape) -> Mask:
-        """Nodes whose NoSchedule and NoExecute taints the pod tolerates."""
+        """[N]: nodes whose NoSchedule and NoExecute taints the pod tolerates."""
         if shape.tolerations not in self._tolerated:
             table = [
                 all(shape.tolerates(taint) for taint in taints if taint.effect in BLOCKING)
@@ -68,8 +68,8 @@ class NodeMasks:
             self._tolerated[shape.tolerations] = np.array(table, np.bool_)[self._taint_kind]
         return self._tolerated[shape.tolerations]
 
-    def frowned_on(self, shape: Shape) -> Mask:
-        """Nodes with a PreferNoSchedule taint that the pod does not tolerate."""
+    def discouraged(self, shape: Shape) -> Mask:
+        """[N]: nodes with a PreferNoSchedule taint that the pod does not tolerate."""
         table = [
             any(taint.effect == "PreferNoSchedule" and not shape.tolerates(taint) for taint in taints)
             for taints in self._taint_kinds

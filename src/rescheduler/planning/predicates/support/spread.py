@@ -1,9 +1,9 @@
-"""Topology spread constraints, as kube-scheduler's PodTopologySpread reckons them.
+"""Topology spread constraints, as kube-scheduler's PodTopologySpread computes them.
 
-A constraint counts, per domain, the pods that its selector means on the nodes that its carrier could use; the domain
+A constraint counts, per domain, the pods that its selector matches on the nodes that its owner could use; the domain
 that would take one more may be at most maxSkew above the emptiest. Hard ones are a predicate: as with affinity, a move
-is also asked whether the rules still hold when the original has gone, for every constraint in the cluster that counts
-the moved pod. Soft ones are only kept for whoever asks (the strategy TopologySpread), and cost nothing otherwise.
+must also not break a constraint that counts the moved pod when the original has gone. Soft ones serve the strategy
+TopologySpread only, and cost nothing otherwise.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rescheduler.planning.matching import DomainCounts, Matching, Pair, RuleInde
 from rescheduler.planning.predicates.support.node_masks import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 
-NOBODY = Selector((Requirement("", Operator.EXISTS),))
+NO_PODS = Selector((Requirement("", Operator.EXISTS),))
 """No label has an empty key."""
 
 
 class Constraint:
-    """A constraint with its carrier's labels, namespace and node rules filled in, and its counts."""
+    """A constraint with its owner's labels, namespace and node rules filled in, and its counts."""
 
     __slots__ = ("counts", "key", "max_skew", "min_domains", "present", "subjects")
 
@@ -39,22 +39,22 @@ class Constraint:
         self.present = present  # the numbers of the domains that have an eligible node
 
     def least(self) -> int:
-        """The global minimum: 0 while there are fewer domains than there should be."""
+        """Return the global minimum: 0 while there are fewer domains than minDomains."""
         if len(self.present) < max(self.min_domains, 1):
             return 0
         return int(self.counts.counts[self.present].min())
 
     def skew(self) -> int:
-        """How far the fullest domain is above the emptiest."""
+        """Return how far the fullest domain is above the emptiest."""
         return int(self.counts.counts[:-1].max(initial=0)) - self.least()
 
     def domain_of(self, node: int) -> int:
-        """The number of the domain in which pods on a node count; -1 for none."""
+        """Return the number of the domain in which pods on a node count; -1 for none."""
         counts = self.counts
         return int(counts.domain[node]) if node >= 0 and (counts.eligible is None or counts.eligible[node]) else -1
 
     def skew_after(self, source: int) -> Indexes:
-        """[N]: what the skew would be if a pod that counts went from a node to each node."""
+        """[N]: the skew if a pod that counts moved from one node to each node."""
         eligible, domain = self.counts.eligible, self.counts.domain
         counts = self.counts.counts.copy()
         if source >= 0 and (eligible is None or eligible[source]):
@@ -64,7 +64,9 @@ class Constraint:
         if len(self.present) >= max(self.min_domains, 1):
             low, *next_low = np.partition(counts[self.present], min(1, len(self.present) - 1))[:2].tolist()
             least[:] = low
-            if not next_low or next_low[0] > low:  # only one domain is the emptiest: what goes there lifts it
+            if (
+                not next_low or next_low[0] > low
+            ):  # only one domain is the emptiest: a pod that goes there changes the minimum
                 least[self.present[counts[self.present] == low]] = min([low + 1, *next_low])
             unmoved = top - low
         else:
@@ -86,7 +88,7 @@ class _Identity(NamedTuple):
 
 
 class Constraints:
-    """The hard constraints of the cluster, or the soft ones: those that a pod carries, and those that count it."""
+    """All hard constraints of the cluster, or all soft ones: those that a pod has, and those that count it."""
 
     def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks, *, hard: bool) -> None:
         self._columns: Columns = whatif.columns
@@ -98,7 +100,7 @@ class Constraints:
         self._touched: dict[int, list[Constraint]] = {}
 
     def of(self, shape: Shape, namespace: str, labels: Labels) -> list[Constraint]:
-        """Those that a pod with this shape and these labels carries; those that mean nobody count 0."""
+        """List those of a pod with this shape and these labels; those that match no pod count 0."""
         found = self._among(shape)
         keys = [self._columns.domains(spread.topology_key) >= 0 for spread in found]
         return [self._constraint(spread, shape, (namespace, labels), np.logical_and.reduce(keys)) for spread in found]
@@ -124,7 +126,7 @@ class Constraints:
         return self._known[identity]
 
     def carried(self, pair: Pair) -> list[tuple[Constraint, bool]]:
-        """Those of pods of this shape and group, and whether each counts its carrier itself."""
+        """List those of pods of this shape and group, and whether each counts its owner itself."""
         if pair not in self._own:
             shape, group = self._columns.shapes[pair[0]], self._columns.groups[pair[1]]
             found = zip(self.of(shape, *group), self._among(shape), strict=True)
@@ -132,7 +134,7 @@ class Constraints:
         return self._own[pair]
 
     def counting(self, pod: int) -> list[Constraint]:
-        """Those in the whole cluster that count this pod, wherever it is."""
+        """List those in the whole cluster that count this pod, wherever it is."""
         group = int(self._columns.pod_group[pod])
         if group not in self._touched:
             found: dict[Constraint, None] = {}
@@ -142,32 +144,32 @@ class Constraints:
         return self._touched[group]
 
     def rule_owners(self) -> Iterator[RuleOwners]:
-        """The pods that carry any, by shape and group."""
+        """List the pods that have any, by shape and group."""
         return rule_owners(self._columns, lambda shape: bool(self._among(shape)))
 
     @cached_property
     def _index(self) -> RuleIndex[tuple[Pair, int]]:
-        """Every constraint in the cluster, found by the pods that it counts; filled in only when one is."""
+        """Index all constraints in the cluster by the pods that they count; filled in only when needed."""
         index: RuleIndex[tuple[Pair, int]] = RuleIndex(self._matching)
-        for carrier in self.rule_owners():
-            for position, spread in enumerate(self._among(carrier.shape)):
-                subjects = spread_subjects(spread, carrier.namespace, carrier.labels)
-                index.add(frozenset({subjects}), (carrier.pair, position))
+        for owners in self.rule_owners():
+            for position, spread in enumerate(self._among(owners.shape)):
+                subjects = spread_subjects(spread, owners.namespace, owners.labels)
+                index.add(frozenset({subjects}), (owners.pair, position))
         return index
 
 
 def spread_subjects(spread: TopologySpread, namespace: str, labels: Labels) -> Subjects:
-    """Whom a constraint counts; matchLabelKeys take the carrier's own values.
+    """Resolve the pods that a constraint counts; matchLabelKeys take the owner's own values.
 
-    An absent selector counts nobody. Nor does an empty one, though it means everybody: kube-scheduler has it so.
+    An absent selector counts no pods, and neither does an empty one, although it matches all: as in kube-scheduler.
     """
     selector = spread.selector or Selector()
     filled = [Requirement(k, Operator.IN, (labels[k],)) for k in spread.match_label_keys if k in labels]
     narrowed = selector.and_also(*filled) if filled else selector
     counts_anyone = spread.selector is not None and narrowed.requirements
-    return Subjects(narrowed if counts_anyone else NOBODY, frozenset({namespace}))
+    return Subjects(narrowed if counts_anyone else NO_PODS, frozenset({namespace}))
 
 
 def _counts_itself(spread: TopologySpread, labels: Labels) -> bool:
-    """Whether the carrier itself adds to its domain; matchLabelKeys can't exclude it, they are its own labels."""
+    """Whether the owner itself counts in its domain; matchLabelKeys can't exclude it, since they are its own labels."""
     return spread.selector is not None and spread.selector.matches(labels)
