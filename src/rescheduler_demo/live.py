@@ -136,8 +136,8 @@ class Frame:
         """Always as many lines, so that what is below does not jump."""
         lines = [_labelled("moves", format_moves(self.status), "bold")]
         for each in [*self.status.active, *self.status.recent][:rows]:
-            failed = each.progress.phase is Phase.FAILED
-            style = "red" if failed else "dim" if each.progress.over else ""
+            failed = each.status.phase is Phase.FAILED
+            style = "red" if failed else "dim" if each.status.over else ""
             lines.append(Text(f"  {format_move(each, arrow)}", style))
         return lines + [Text() for _ in range(rows + 1 - len(lines))]
 

@@ -86,19 +86,19 @@ def format_spread(before: LoadDistribution | None, now: LoadDistribution, arrow:
 
 def format_moves(status: Status) -> str:
     """How many pods move, and have moved."""
-    running = sum(each.progress.phase is Phase.IN_PROGRESS for each in status.active)
+    running = sum(each.status.phase is Phase.IN_PROGRESS for each in status.active)
     waiting = len(status.active) - running
     return f"{running} under way, {waiting} waiting, {status.completed} done, {status.failed} failed"
 
 
 def format_move(migration: PodMigration, arrow: str) -> str:
     """One move, in one line."""
-    progress, order = migration.progress, migration.order
+    progress, order = migration.status, migration.spec
     target = progress.target or order.target  # a pod that is removed has none
     way = f"{progress.source} {arrow} {target}".strip() if target else progress.source  # a pending move has no source
     at = progress.phase.value if progress.over else progress.step or progress.phase.value
     method = f" by {progress.method.value}" if progress.method else ""
-    return plain(f"{order.pod}  {way}{method}: {at}")
+    return plain(f"{order.pod.name}  {way}{method}: {at}")
 
 
 def format_next(status: Status) -> str:

@@ -86,8 +86,11 @@ class ClusterState:
 
     def active_migrations(self) -> list[PodMigration]:
         """The migrations that have not ended, those in progress first."""
-        found = [each for each in self._migrations.values() if not each.progress.over]
-        return sorted(found, key=lambda each: (each.progress.phase is Phase.PENDING, each.created or 0.0, each.name))
+        found = [each for each in self._migrations.values() if not each.status.over]
+        return sorted(
+            found,
+            key=lambda each: (each.status.phase is Phase.PENDING, each.metadata.creation_timestamp or 0.0, each.name),
+        )
 
     def picture(self) -> ClusterLoad:
         """How nodes are used now, as planning computes it."""
@@ -128,8 +131,8 @@ class ClusterState:
             return
         before = self._migrations.get(key)
         self._migrations[key] = migration
-        if migration.progress.over and (before is None or not before.progress.over):
-            completed = migration.progress.phase is Phase.COMPLETED
+        if migration.status.over and (before is None or not before.status.over):
+            completed = migration.status.phase is Phase.COMPLETED
             (self.completed if completed else self.failed).add(migration.uid)
             self.recent.appendleft(migration)
 

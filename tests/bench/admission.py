@@ -35,11 +35,12 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import without_gc
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.runtime.migration_cache import MigrationCache
 from tests.bench.skewed import nodes_of, objects, workloads_of
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 Handler = Callable[[bytes], bytes]
 
@@ -273,12 +274,12 @@ def _arguments(pod: Json, nodes: list[str]) -> bytes:
 
 def _migration(name: str, namespace: str, reference: Json, way: tuple[str, str]) -> PodMigration:
     progress = MigrationStatus(
-        phase=Phase.IN_PROGRESS, step="AwaitRebuilt", method=Method.EVICT, uid=f"{name}-original",
-        source=way[0], target=way[1], started=1.0,
+        phase=Phase.IN_PROGRESS, step="AwaitRebuilt", method=Method.EVICT, pod_uid=f"{name}-original",
+        source=way[0], target=way[1], start_time=1.0,
         controller=ObjectReference("ReplicaSet", reference["name"], reference["uid"]),
     )  # fmt: skip
-    return PodMigration(
-        namespace, name, MigrationSpec("original", strategy="LoadBalancing"), progress, f"{name}-uid", "1"
+    return pod_migration(
+        namespace, name, migration_spec("original", strategy="LoadBalancing"), progress, f"{name}-uid", "1"
     )
 
 

@@ -25,7 +25,7 @@ import msgspec
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import without_gc
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
+from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.usage import MeasuredUsage
@@ -37,6 +37,7 @@ from rescheduler.web.views.moves import migrations
 from rescheduler.web.views.nodes import columns
 from rescheduler.web.views.overview import overview, search
 from tests.bench.skewed import nodes_of, objects, workloads_of
+from tests.support.pod_migrations import migration_spec
 from tests.support.showing import Stage
 
 NODES, PODS, MIGRATIONS = 5_000, 150_000, 500
@@ -90,7 +91,7 @@ class Bench:
                 phase=Phase.IN_PROGRESS, step="Mark", method=Method.HANDOFF, source=source, target=target
             )
             over = MigrationStatus(phase=Phase.COMPLETED, method=Method.HANDOFF, source=source, target=target)
-            order = MigrationSpec(f"pod-{number}")
+            order = migration_spec(f"pod-{number}")
             self.stage.migration(f"m{number}", order, way if number < 20 else over, created=self.stage.clock.now)
 
     @property

@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rescheduler.model.json import Json
 from tests.chaos.cases import CASES, Case, Stage
 from tests.chaos.lives import Life, Setting, forget_lease, holder
 from tests.support.auditor import Auditor
 from tests.support.killing import FIRST, IN_REQUEST, LEAVING, POINTS, STORED, STORING, Point
+from tests.support.pod_migrations import replace
 from tests.support.ready_watch import ReadyWatch
 from tests.testbed.processes import StateNotReached, until
 

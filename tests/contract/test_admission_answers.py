@@ -20,7 +20,7 @@ from rescheduler.admission.webhook import PodMutator
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
@@ -30,6 +30,7 @@ from tests.contract.test_cluster_webhooks import probed, registered
 from tests.support.both_clusters import Items, Space, name_of
 from tests.support.loopback import answering
 from tests.support.manifests import deployment, on, pod
+from tests.support.pod_migrations import migration_spec, pod_migration
 from tests.testbed.pki import Authority
 from tests.testbed.processes import until
 
@@ -53,11 +54,12 @@ class Workload:
         """A migration waits for its next pod."""
         controller = self.space.replica_set("web")["metadata"]
         progress = MigrationStatus(
-            phase=Phase.IN_PROGRESS, step="AwaitRebuilt", method=Method.EVICT, uid="original-uid", source=source,
-            target=target, controller=ObjectReference("ReplicaSet", controller["name"], controller["uid"]), started=NOW,
+            phase=Phase.IN_PROGRESS, step="AwaitRebuilt", method=Method.EVICT, pod_uid="original-uid", source=source,
+            target=target, controller=ObjectReference("ReplicaSet", controller["name"], controller["uid"]),
+            start_time=NOW,
         )  # fmt: skip
         self.board.put(
-            PodMigration(self.space.name, "move", MigrationSpec("web-1", strategy="Manual"), progress, "uid", "1")
+            pod_migration(self.space.name, "move", migration_spec("web-1", strategy="Manual"), progress, "uid", "1")
         )
 
     def knowledge(self, *, gate: bool = False) -> PlacementAdvisor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,13 +11,14 @@ from rescheduler.kube.approval import ApprovalOutcome, add_group_members, approv
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Concurrency
 from tests.support.both_clusters import UNSCHEDULABLE, Space, condition, name_of
 from tests.support.leading import Leader, Wanted, client_of, leading
 from tests.support.manifests import deployment
 from tests.support.migrations import MIGRATIONS
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.shell import Shell
 from tests.testbed.hollow import NodeShape
 
@@ -51,7 +51,7 @@ def keys(*migrations: PodMigration) -> list[tuple[str, str]]:
 
 
 async def waits(leader: Leader, migration: PodMigration) -> PodMigration:
-    return await leader.says(migration, f"waits for approval: rescheduler approve {migration.order.plan}")
+    return await leader.says(migration, f"waits for approval: rescheduler approve {migration.spec.plan}")
 
 
 async def cordon(leader: Leader, space: Space, node: str, *, closed: bool) -> None:
@@ -77,21 +77,21 @@ async def test_a_plan_waits_and_is_carried_out_when_somebody_annotates_it_with_k
     async with leading(space) as leader:
         targets = [elsewhere(nodes, pod) for pod in web]
         first, second = await leader.ordered(*(move(space, *each) for each in zip(web, targets, strict=True)))
-        assert first.order.plan == second.order.plan
+        assert first.spec.plan == second.spec.plan
         for each in (first, second):
             await waits(leader, each)
             body = await asyncio.to_thread(stored, space, each)
             assert condition(body, "Progressing")["reason"] == "AwaitingApproval"
             assert body["status"]["source"]
-        shown = await kubectl(space, "get", "pmig", "-n", space.name, "-l", f"{labels.PLAN}={first.order.plan}")
+        shown = await kubectl(space, "get", "pmig", "-n", space.name, "-l", f"{labels.PLAN}={first.spec.plan}")
         assert first.name in shown
         assert second.name in shown
-        selected = ("-n", space.name, "-l", f"{labels.PLAN}={first.order.plan}")
+        selected = ("-n", space.name, "-l", f"{labels.PLAN}={first.spec.plan}")
         await kubectl(space, "annotate", "pmig", *selected, f"{labels.APPROVED}=me")
         ended = [await leader.ends(each) for each in (first, second)]
-    assert [each.progress.phase for each in ended] == [Phase.COMPLETED, Phase.COMPLETED]
+    assert [each.status.phase for each in ended] == [Phase.COMPLETED, Phase.COMPLETED]
     assert {each.approved_by for each in ended} == {"me"}
-    assert [each.progress.target for each in ended] == targets
+    assert [each.status.target for each in ended] == targets
 
 
 async def test_the_command_approves_of_a_plan_and_says_who_did(space: Space, web: list[Json], nodes: list[str]) -> None:
@@ -100,12 +100,12 @@ async def test_the_command_approves_of_a_plan_and_says_who_did(space: Space, web
         (waiting,) = await leader.ordered(move(space, web[0], elsewhere(nodes, web[0])))
         await waits(leader, waiting)
         listed = await asyncio.to_thread(shell.ok, "approve", "-n", space.name)
-        assert waiting.order.plan in listed.out
+        assert waiting.spec.plan in listed.out
         with capture_logs():  # else the leader's would stand in what the command prints
-            ran = await asyncio.to_thread(shell.ok, "approve", waiting.order.plan)
+            ran = await asyncio.to_thread(shell.ok, "approve", waiting.spec.plan)
         assert ran.out == f"podmigration.rescheduler.io/{waiting.name} approved\n"
         ended = await leader.ends(waiting)
-    assert ended.progress.phase is Phase.COMPLETED
+    assert ended.status.phase is Phase.COMPLETED
     assert ended.approved_by
     assert f"by {ended.approved_by}" in ran.said
 
@@ -117,9 +117,9 @@ async def test_what_waits_takes_no_slot_of_those_that_may_begin(
     async with leading(space, one_at_a_time) as leader:
         (waiting,) = await leader.ordered(move(space, web[0], elsewhere(nodes, web[0])))
         await waits(leader, waiting)
-        by_hand = MigrationSpec(name_of(web[1]), target=elsewhere(nodes, web[1]))
-        other = await leader.logbook.add(PodMigration(space.name, "by-hand", by_hand))
-        assert (await leader.ends(other)).progress.phase is Phase.COMPLETED
+        by_hand = migration_spec(name_of(web[1]), target=elsewhere(nodes, web[1]))
+        other = await leader.logbook.add(pod_migration(space.name, "by-hand", by_hand))
+        assert (await leader.ends(other)).status.phase is Phase.COMPLETED
         assert leader.now(waiting).awaits_approval
 
 
@@ -134,7 +134,7 @@ async def test_moves_that_belong_together_wait_for_the_one_that_is_not_approved(
         answers = await approve(leader.client, keys(first), "jane")
         assert [each.outcome for each in answers] == [ApprovalOutcome.APPROVED]
         told = await leader.says(first, f"waits for approval of {second.full_name}, which belongs to it")
-        assert told.progress.phase is Phase.PENDING
+        assert told.status.phase is Phase.PENDING
         whole = add_group_members([leader.now(first)], leader.watching.migrations.active())
         assert sorted(each.name for each in whole) == sorted(each.name for each in ordered)
         again = await approve(leader.client, keys(*whole), "joe")
@@ -143,7 +143,7 @@ async def test_moves_that_belong_together_wait_for_the_one_that_is_not_approved(
             (ApprovalOutcome.APPROVED, "joe"),
         ]
         ended = [await leader.ends(each) for each in ordered]
-    assert {each.progress.phase for each in ended} == {Phase.COMPLETED}
+    assert {each.status.phase for each in ended} == {Phase.COMPLETED}
 
 
 async def test_what_nobody_approves_of_in_time_is_given_up_and_says_so(
@@ -152,8 +152,8 @@ async def test_what_nobody_approves_of_in_time_is_given_up_and_says_so(
     async with leading(space, Wanted(approval_timeout=2.0)) as leader:
         (waiting,) = await leader.ordered(move(space, web[0], elsewhere(nodes, web[0])))
         ended = await leader.ends(waiting)
-        assert ended.progress.phase is Phase.FAILED
-        assert ended.progress.message == "nobody approved of it within 2s (approvalTimeout)"
+        assert ended.status.phase is Phase.FAILED
+        assert ended.status.message == "nobody approved of it within 2s (approvalTimeout)"
         (answer,) = await approve(leader.client, keys(waiting), "late")
     assert (answer.outcome, answer.reason) == (
         ApprovalOutcome.REFUSED,
@@ -170,11 +170,11 @@ async def test_a_rejected_move_is_given_up_and_those_that_belong_to_it(
         (answer,) = await reject(leader.client, keys(first), "jane")
         assert answer.outcome is ApprovalOutcome.REJECTED
         ended = [await leader.ends(each) for each in (first, second)]
-    assert [each.progress.message for each in ended] == [
+    assert [each.status.message for each in ended] == [
         "rejected by jane",
         f"{first.full_name}, which belongs to it, was given up: rejected by jane",
     ]
-    assert {each.progress.attempts for each in ended} == {0}
+    assert {each.status.attempts for each in ended} == {0}
 
 
 async def test_it_waits_through_a_change_of_leader_and_begins_when_approved_in_between(
@@ -188,10 +188,10 @@ async def test_it_waits_through_a_change_of_leader_and_begins_when_approved_in_b
     async with client_of(space.cluster) as client:
         await approve(client, keys(first), "jane")
     async with leading(space) as leader:
-        assert (await leader.ends(first)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(first)).status.phase is Phase.COMPLETED
         assert leader.now(second).awaits_approval
         await approve(leader.client, keys(second), "jane")
-        assert (await leader.ends(second)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(second)).status.phase is Phase.COMPLETED
 
 
 async def test_what_waits_is_given_up_when_its_pod_or_its_target_is_gone(
@@ -206,13 +206,13 @@ async def test_what_waits_is_given_up_when_its_pod_or_its_target_is_gone(
         for each in (first, second):
             await waits(leader, each)
         await asyncio.to_thread(space.delete, "Pod", name_of(web[0]))
-        assert (await leader.ends(first)).progress.message in ("the pod is gone", "the pod is being deleted")
+        assert (await leader.ends(first)).status.message in ("the pod is gone", "the pod is being deleted")
         await asyncio.to_thread(cluster.remove_nodes, [doomed])
         await leader.until("the node is gone", lambda: leader.watching.cache.row("Node", doomed) is None)
         given_up = await leader.reviewing.revalidate() + await leader.reviewing.revalidate()
         ended = await leader.ends(second)
     assert given_up == 1
-    assert f"there is no node {doomed}" in ended.progress.message
+    assert f"there is no node {doomed}" in ended.status.message
 
 
 async def test_what_the_rules_refuse_twice_is_given_up_and_what_they_refuse_once_is_not(
@@ -231,18 +231,18 @@ async def test_what_the_rules_refuse_twice_is_given_up_and_what_they_refuse_once
         finally:
             await cordon(leader, space, target, closed=False)
         ended = leader.now(waiting)
-    assert ended.progress.phase is Phase.FAILED
-    assert ended.progress.message.startswith("given up while it waited for approval: NoTarget: ")
+    assert ended.status.phase is Phase.FAILED
+    assert ended.status.message.startswith("given up while it waited for approval: NoTarget: ")
 
 
 async def test_nobody_approves_of_what_is_gone_needs_none_or_has_changed_its_mind(
     space: Space, web: list[Json], nodes: list[str]
 ) -> None:
-    order = MigrationSpec(name_of(web[0]), target=elsewhere(nodes, web[0]), needs_approval=True)
+    order = migration_spec(name_of(web[0]), target=elsewhere(nodes, web[0]), approval_required=True)
     async with client_of(space.cluster) as client:
         journal = MigrationClient(client)
-        await journal.add(PodMigration(space.name, "waiting", order))
-        await journal.add(PodMigration(space.name, "free", replace(order, needs_approval=False)))
+        await journal.add(pod_migration(space.name, "waiting", order))
+        await journal.add(pod_migration(space.name, "free", replace(order, approval_required=False)))
         names = [(space.name, each) for each in ("gone", "free", "waiting")]
         answers = await approve(client, names, "jane", dry=True)
         assert [(each.outcome, each.reason) for each in answers] == [

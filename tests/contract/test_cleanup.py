@@ -17,7 +17,7 @@ from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import PROGRAM
@@ -36,6 +36,7 @@ from tests.support.migrations import (
     settled,
     undisturbed,
 )
+from tests.support.pod_migrations import migration_spec, pod_migration
 from tests.support.shell import clean_up
 from tests.testbed.processes import until
 
@@ -62,7 +63,7 @@ def begun(space: Space, nodes: list[str], order: MigrationSpec, step: str) -> Mo
     """A move that was left in the middle of this step."""
     moves, original = Moves(space), space.pods("web")[0]
     target = next(node for node in nodes if node != original["spec"]["nodeName"])
-    moves.order("m", MigrationSpec(name_of(original), target=target, method=order.method))
+    moves.order("m", migration_spec(name_of(original), target=target, method=order.fixed_method))
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))
     seen_by_controllers(space)
@@ -77,7 +78,7 @@ def migrations(space: Space) -> list[Json]:
 def test_a_move_that_is_made_is_finished(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 2))
     settled(space, 2)
-    begun(space, nodes, MigrationSpec("", method=Method.HANDOFF), "Finish")
+    begun(space, nodes, migration_spec("", method=Method.HANDOFF), "Finish")
     ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
     assert f"finished migration {space.name}/m" in ran.out
@@ -146,21 +147,21 @@ def test_moves_under_way_are_rolled_back_or_finished_and_forgotten(space: Space,
     for step in steps:
         before = settled(space, pods)
         original = name_of(space.pods("web")[0])
-        begun(space, nodes, MigrationSpec("", method=method), step)
+        begun(space, nodes, migration_spec("", method=method), step)
         ran = clean_up(space.cluster, "--yes")
         assert ran.code == 0, ran.said
         assert f" migration {space.name}/m\n" in ran.out
         assert migrations(space) == []
-        ended = PodMigration(space.name, "m", MigrationSpec(original), MigrationStatus(phase=Phase.FAILED))
+        ended = pod_migration(space.name, "m", migration_spec(original), MigrationStatus(phase=Phase.FAILED))
         audit(before, settled(space, pods), ended)
 
 
 def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 2))
     before = settled(space, 2)
-    begun(space, nodes, MigrationSpec("", method=Method.EVICT), "Evict")
+    begun(space, nodes, migration_spec("", method=Method.EVICT), "Evict")
     space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
-    Moves(space).order("waiting", MigrationSpec("web"))
+    Moves(space).order("waiting", migration_spec("web"))
     path = f"/api/v1/nodes/{nodes[0]}"
     label = {"labels": {marks.MAINTENANCE: "true"}, "annotations": {marks.CORDONED: "2026-01-01T00:00:00Z"}}
     space.api.patch(path, {"metadata": label, "spec": {"unschedulable": True}})
@@ -213,7 +214,7 @@ def notes(space: Space, kind: str) -> dict[str, str]:
 def test_a_dry_run_tells_what_would_be_undone_and_changes_nothing(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 2))
     settled(space, 2)
-    begun(space, nodes, MigrationSpec("", method=Method.EVICT), "Evict")
+    begun(space, nodes, migration_spec("", method=Method.EVICT), "Evict")
     before, kept = inventory(space), migrations(space)
     ran = clean_up(space.cluster, "--dry-run")
     assert ran.code == 0, ran.said
@@ -223,7 +224,7 @@ def test_a_dry_run_tells_what_would_be_undone_and_changes_nothing(space: Space, 
 
 
 def test_nothing_is_undone_without_a_yes(space: Space, nodes: list[str]) -> None:
-    Moves(space).order("waiting", MigrationSpec("web"))
+    Moves(space).order("waiting", migration_spec("web"))
     command = [str(PROGRAM), "cleanup", "--kubeconfig", str(space.cluster.kubeconfig)]
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert ran.returncode == 130, "as a process of its own ends that nobody answers"
@@ -231,7 +232,7 @@ def test_nothing_is_undone_without_a_yes(space: Space, nodes: list[str]) -> None
 
 
 def test_the_kind_goes_if_that_is_wanted_and_a_cluster_without_it_is_clean(space: Space) -> None:
-    Moves(space).order("waiting", MigrationSpec("web"))
+    Moves(space).order("waiting", migration_spec("web"))
     ran = clean_up(space.cluster, "--yes", "--crds")
     assert ran.code == 0, ran.said
     assert name_of(POD_MIGRATION) in ran.out

@@ -12,15 +12,16 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.migration.events import events_for
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 
 def migration(space: Space, pod: Json, source: str) -> tuple[PodMigration, PodMigration]:
     """Before and after it ends."""
-    order = MigrationSpec(name_of(pod))
+    order = migration_spec(name_of(pod))
     ended = MigrationStatus(
         Phase.COMPLETED,
         "",
@@ -32,8 +33,8 @@ def migration(space: Space, pod: Json, source: str) -> tuple[PodMigration, PodMi
         attempts=1,
         message="a very long story: " + "ü" * 2000,
     )
-    before = PodMigration(space.name, "m", order, uid=f"uid-in-{space.name}")
-    return before, PodMigration(space.name, "m", order, ended, before.uid)
+    before = pod_migration(space.name, "m", order, uid=f"uid-in-{space.name}")
+    return before, pod_migration(space.name, "m", order, ended, before.uid)
 
 
 def ours(events: list[Json], migration: PodMigration) -> dict[tuple[str, str], Json]:

@@ -21,10 +21,11 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.migration.crd import POD_MIGRATION, VERSION_ANNOTATION
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_discovered, names, refusal
 from tests.support.migrations import DEFINITIONS, MIGRATIONS
+from tests.support.pod_migrations import migration_spec, pod_migration
 from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
@@ -92,10 +93,10 @@ def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
     async def use(client: ApiClient) -> None:
         await install_crd(client)
         journal = MigrationClient(client)
-        added = await journal.add(PodMigration(space.name, "m", MigrationSpec("web")))
+        added = await journal.add(pod_migration(space.name, "m", migration_spec("web")))
         stored = await journal.store(added, MigrationStatus(Phase.COMPLETED, message="done"))
         assert await journal.read(space.name, "m") == stored
-        assert (stored.generation, {each.type: each.status for each in stored.conditions}) == (
+        assert (stored.metadata.generation, {each.type: each.status for each in stored.status.conditions}) == (
             1,
             {"Progressing": "False", "Completed": "True", "Failed": "False"},
         )
@@ -125,7 +126,7 @@ def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
     async def use(client: ApiClient) -> None:
         journal = MigrationClient(client)
         (old,), complaints = await journal.all(space.name)
-        assert (old.order.timeout, old.order.reason, complaints) == (300, "by hand", [])
+        assert (old.spec.timeout, old.spec.reason, complaints) == (300, "by hand", [])
         await journal.store(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
 
     def selected() -> list[str]:
@@ -226,14 +227,16 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
     async def use(client: ApiClient) -> None:
         journal = MigrationClient(client)
         with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
-            await journal.add(PodMigration(space.name, "m", MigrationSpec("web", needs_approval=True, plan="k4m9tz")))
+            await journal.add(
+                pod_migration(space.name, "m", migration_spec("web", approval_required=True, plan="k4m9tz"))
+            )
         with pytest.raises(ClusterError, match=r"knows of no time windows.*windowed.*rescheduler crds"):
-            await journal.add(PodMigration(space.name, "m", MigrationSpec("web", windowed=True)))
+            await journal.add(pod_migration(space.name, "m", migration_spec("web", windowed=True)))
         with pytest.raises(ClusterError, match=r"knows of no removals.*method.*rescheduler crds"):
-            await journal.add(PodMigration(space.name, "m", MigrationSpec("web", method=Method.REMOVE)))
+            await journal.add(pod_migration(space.name, "m", migration_spec("web", method=Method.REMOVE)))
         assert await journal.read(space.name, "m") is None
-        added = await journal.add(PodMigration(space.name, "n", MigrationSpec("web", expected_gain=12.0)))
-        assert not added.order.needs_approval
+        added = await journal.add(pod_migration(space.name, "n", migration_spec("web", expected_gain=12.0)))
+        assert not added.spec.approval_required
 
     as_user(space.cluster, use)
 

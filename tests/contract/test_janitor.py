@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +34,7 @@ from tests.support.migrations import (
     undisturbed,
     unseen,
 )
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.watching import SECONDS, Watched, watched
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
@@ -118,8 +118,8 @@ def test_a_migration_that_is_deleted_at_any_moment_leaves_nothing_behind(
     writes, burnt = 1, True
     while burnt:
         before = settled(space, pods)
-        burnt, written = _deleted(moves, MigrationSpec("", method=method), writes, two_nodes)
-        gone = PodMigration(space.name, f"m{writes}", _order_of(space, before), MigrationStatus(phase=Phase.FAILED))
+        burnt, written = _deleted(moves, migration_spec("", method=method), writes, two_nodes)
+        gone = pod_migration(space.name, f"m{writes}", _order_of(space, before), MigrationStatus(phase=Phase.FAILED))
         try:
             sweep_until(space, _unharmed(space, before, gone, pods))
         except TimeoutError as error:
@@ -147,7 +147,7 @@ def _order_of(space: Space, before: Inventory) -> MigrationSpec:
     """The pod that was moved: the only one of those before that is not there any more, or else any of them."""
     there = {pod["metadata"]["uid"] for pod in space.list("Pod") if "deletionTimestamp" not in pod["metadata"]}
     pods = sorted(name for kind, name in before if kind == "Pod")
-    return MigrationSpec(next((name for name in pods if before["Pod", name]["uid"] not in there), pods[0]))
+    return migration_spec(next((name for name in pods if before["Pod", name]["uid"] not in there), pods[0]))
 
 
 def _unharmed(space: Space, before: Inventory, gone: PodMigration, pods: int) -> Callable[[], None]:
@@ -156,7 +156,7 @@ def _unharmed(space: Space, before: Inventory, gone: PodMigration, pods: int) ->
         assert len(found) == pods, [name_of(each) for each in found]
         assert not unseen(space), "notes may still be copied"
         order = _order_of(space, before)
-        audit(before, inventory(space), replace(gone, order=order))
+        audit(before, inventory(space), replace(gone, spec=order))
 
     return holds
 
@@ -167,14 +167,14 @@ def test_what_a_running_migration_did_is_left(space: Space, two_nodes: list[str]
     settled(space, 2)
     original = space.pods("web")[0]
     target = next(node for node in two_nodes if node != original["spec"]["nodeName"])
-    moves.order("m", MigrationSpec(name_of(original), target=target, method=Method.EVICT))
+    moves.order("m", migration_spec(name_of(original), target=target, method=Method.EVICT))
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(after="storing step Evict")))
     seen_by_controllers(space)
     before = inventory(space)
     assert sweep_once(space) == 0
     assert inventory(space) == before
-    assert moves.drive("m").progress.phase is Phase.COMPLETED
+    assert moves.drive("m").status.phase is Phase.COMPLETED
 
 
 def test_what_is_not_ours_is_left(space: Space, two_nodes: list[str]) -> None:
@@ -222,7 +222,7 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
 def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> None:
     moves = Moves(space)
     for name in ("old", "new", "waiting"):
-        moves.order(name, MigrationSpec("web"))
+        moves.order(name, migration_spec("web"))
 
     async def clean() -> None:
         async with watched(space.cluster) as seen:
@@ -230,7 +230,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
             for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
                 found = await journal.read(space.name, name)
                 assert found is not None
-                board.put(await journal.store(found, MigrationStatus(phase=Phase.FAILED, finished=finished)))
+                board.put(await journal.store(found, MigrationStatus(phase=Phase.FAILED, completion_time=finished)))
             waiting = await journal.read(space.name, "waiting")
             assert waiting is not None
             board.put(waiting)
@@ -255,7 +255,7 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
     with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log"):
         space.create(quota)  # so that no new pod comes, and the move stays where it is
         space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
-        Moves(space).order("m", MigrationSpec(name_of(original), target=target, method=Method.EVICT))
+        Moves(space).order("m", migration_spec(name_of(original), target=target, method=Method.EVICT))
         paused = space.reaches("Deployment", "web", "is paused", lambda found: found["spec"].get("paused"))
         assert paused["metadata"]["annotations"][labels.PAUSED_BY] == "m"
         space.reaches("Pod", name_of(original), "is leaving", lambda pod: "deletionTimestamp" in pod["metadata"])
@@ -263,7 +263,7 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
         space.reaches("Deployment", "web", "is resumed", lambda found: not found["spec"].get("paused"))
         space.delete("ResourceQuota", "full")
         space.patch("Pod", name_of(original), {"metadata": {"finalizers": None}})
-        gone = PodMigration(space.name, "m", MigrationSpec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
+        gone = pod_migration(space.name, "m", migration_spec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
         until("nothing is left of it", lambda: _is_unharmed(space, before, gone))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -18,10 +17,11 @@ from rescheduler.kube.migrations import MigrationClient, StaleError
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration import commands
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space
 from tests.support.manifests import budget, pod
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 pytestmark = pytest.mark.usefixtures("kind")
 Answer = TypeVar("Answer")
@@ -39,8 +39,8 @@ def asked(space: Space, ask: Callable[[ApiClient], Awaitable[Answer]]) -> Answer
 
 
 def ordered(space: Space) -> PodMigration:
-    return PodMigration(
-        space.name, "m", MigrationSpec("web", target="n", method=Method.COPY, timeout=90.0, reason="why")
+    return pod_migration(
+        space.name, "m", migration_spec("web", target="n", method=Method.COPY, timeout=90.0, reason="why")
     )
 
 
@@ -59,10 +59,9 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
         2,
         (Method.HANDOFF,),
         "waits",
-        1_800_000_000.0,
-        1_800_000_001.0,
-        None,
-        1_800_000_002.0,
+        start_time=1_800_000_000.0,
+        step_time=1_800_000_001.0,
+        retry_time=1_800_000_002.0,
     )
 
     async def ask(client: ApiClient) -> tuple[PodMigration, PodMigration | None]:
@@ -74,23 +73,23 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
 
     stored, read = asked(space, ask)
     assert read == stored
-    assert (read.order, read.progress) == (ordered(space).order, progress)
+    assert (read.spec, replace(read.status, observed_generation=0, conditions=())) == (ordered(space).spec, progress)
 
 
 def test_progress_is_stored_only_over_what_was_read(space: Space) -> None:
     async def ask(client: ApiClient) -> None:
         journal = MigrationClient(client)
         first = await journal.add(ordered(space))
-        await journal.store(first, replace(first.progress, message="another leader was here"))
+        await journal.store(first, replace(first.status, message="another leader was here"))
         with pytest.raises(StaleError):
-            await journal.store(first, replace(first.progress, message="too late"))
+            await journal.store(first, replace(first.status, message="too late"))
         await journal.remove(first)
         with pytest.raises(StaleError):
-            await journal.store(first, replace(first.progress, message="it is gone"))
+            await journal.store(first, replace(first.status, message="it is gone"))
         second = await journal.add(ordered(space))
         assert second.uid != first.uid
         with pytest.raises(StaleError):
-            await journal.store(first, replace(first.progress, message="not this one"))
+            await journal.store(first, replace(first.status, message="not this one"))
 
     asked(space, ask)
 
@@ -159,7 +158,7 @@ def test_what_is_done_already_is_no_refusal(space: Space, nodes: list[str]) -> N
 
 
 def test_a_failing_read_is_one_error_and_not_a_group_of_them(space: Space) -> None:
-    nowhere = PodMigration("", "m", MigrationSpec("web"))
+    nowhere = pod_migration("", "m", migration_spec("web"))
 
     async def ask(client: ApiClient) -> None:
         with pytest.raises(ApiError):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, job, pod, simulated, stateful_set
@@ -24,6 +22,7 @@ from tests.support.migrations import (
     inventory,
     settled,
 )
+from tests.support.pod_migrations import migration_spec, replace
 
 pytestmark = pytest.mark.usefixtures("kind")
 
@@ -40,7 +39,7 @@ def web(space: Space, nodes: list[str]) -> Space:
 
 def move(moves: Moves, original: Json, target: str, method: Method | None = None) -> PodMigration:
     """Ordered, and driven to its end."""
-    moves.order("m", MigrationSpec(name_of(original), target=target, method=method))
+    moves.order("m", migration_spec(name_of(original), target=target, method=method))
     return moves.drive("m")
 
 
@@ -55,8 +54,8 @@ def stopped_at(moves: Moves, step: str) -> None:
 
 
 def replacement(space: Space, migration: PodMigration) -> Json:
-    assert migration.progress.replacement is not None, migration.progress
-    return space.get("Pod", migration.progress.replacement.name)
+    assert migration.status.replacement is not None, migration.status
+    return space.get("Pod", migration.status.replacement.name)
 
 
 def test_a_handoff_passes_a_budget_that_allows_nothing(web: Space, moves: Moves, nodes: list[str]) -> None:
@@ -67,7 +66,7 @@ def test_a_handoff_passes_a_budget_that_allows_nothing(web: Space, moves: Moves,
     original = start["items"][0]
     target = other_node(nodes, original)
     done = move(moves, original, target, method=Method.HANDOFF)
-    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert (done.status.phase, done.status.message) == (Phase.COMPLETED, "")
     events = web.events(
         "Pod",
         start["metadata"]["resourceVersion"],
@@ -90,7 +89,7 @@ def test_the_only_replica_is_handed_off_with_no_moment_of_none(space: Space, mov
     start = space.api.get(space.path("Pod", labelSelector="app=one"))
     (original,) = start["items"]
     done = move(moves, original, other_node(nodes, original))
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     events = space.events(
         "Pod",
         start["metadata"]["resourceVersion"],
@@ -107,7 +106,7 @@ def test_an_evicted_pod_is_steered_and_all_is_restored(web: Space, moves: Moves,
     original = web.pods("web")[0]
     target = other_node(nodes, original)
     done = move(moves, original, target, method=Method.EVICT)
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     assert replacement(web, done)["spec"]["nodeName"] == target
     moves.late("m")
     audit(before, settled(web, 3), done)
@@ -117,16 +116,16 @@ def test_an_eviction_waits_for_the_budget(web: Space, moves: Moves, nodes: list[
     web.create(budget("web", "web", minAvailable=3))
     web.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 3)
     original = web.pods("web")[0]
-    order = MigrationSpec(name_of(original), target=other_node(nodes, original), method=Method.EVICT)
+    order = migration_spec(name_of(original), target=other_node(nodes, original), method=Method.EVICT)
     moves.order("m", order)
-    waiting = Drive(until=lambda migration: "allows no disruption" in migration.progress.message)
-    assert moves.drive("m", waiting).progress.step == "CheckBudgets"
+    waiting = Drive(until=lambda migration: "allows no disruption" in migration.status.message)
+    assert moves.drive("m", waiting).status.step == "CheckBudgets"
     assert not web.list("Pod", labelSelector=labels.MIGRATION_ID)
     assert len(web.pods("web")) == 3
     web.patch("PodDisruptionBudget", "web", {"spec": {"minAvailable": 2}})
     before = inventory(web)
     done = moves.drive("m")
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     after = settled(web, 3)
     assert after["PodDisruptionBudget", "web"] == before["PodDisruptionBudget", "web"]
 
@@ -137,7 +136,7 @@ def test_a_pod_of_a_stateful_set_comes_back_under_its_name(space: Space, moves: 
     before = settled(space, 2)
     original = space.get("Pod", "db-1")
     done = move(moves, original, "", method=Method.EVICT)
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     assert replacement(space, done)["metadata"]["uid"] != original["metadata"]["uid"]
     moves.late("m")
     audit(before, settled(space, 2), done)
@@ -149,11 +148,11 @@ def test_a_pod_of_a_stateful_set_may_be_deleted_once_more_meanwhile(
     space.create(stateful_set("db", 2))
     space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
     before = settled(space, 2)
-    moves.order("m", MigrationSpec("db-1", method=Method.EVICT))
+    moves.order("m", migration_spec("db-1", method=Method.EVICT))
     stopped_at(moves, "MarkRebuilt")
     space.delete("Pod", "db-1")
     done = moves.drive("m")
-    assert done.progress.phase is Phase.COMPLETED, done.progress
+    assert done.status.phase is Phase.COMPLETED, done.status
     moves.late("m")
     audit(before, settled(space, 2), done)
 
@@ -163,7 +162,7 @@ def test_a_pod_of_a_job_is_made_anew_beside_its_fellow(space: Space, moves: Move
     before = settled(space, 2)
     original = space.pods("work")[0]
     done = move(moves, original, other_node(nodes, original), Method.EVICT)
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     moves.late("m")
     audit(before, settled(space, 2), done)
     assert labels.MIGRATION_ID not in space.get("Job", "work")["metadata"].get("annotations", {})
@@ -175,15 +174,15 @@ def test_two_moves_that_belong_together_start_when_both_have_their_room(
     first, second, _ = web.pods("web")
     for name, original in (("a", first), ("b", second)):
         target = other_node(nodes, original)
-        moves.order(name, MigrationSpec(name_of(original), target=target, proposal="p", members=2))
-    stays = Drive(until=lambda migration: "belong together" in migration.progress.message)
-    assert moves.drive("a", stays).progress.step == "AwaitMembers"
+        moves.order(name, migration_spec(name_of(original), target=target, proposal="p", members=2))
+    stays = Drive(until=lambda migration: "belong together" in migration.status.message)
+    assert moves.drive("a", stays).status.step == "AwaitMembers"
     reserved = Drive(fuse=Fuse(after="storing step Ungate"), members=("a", "b"))
     with pytest.raises(Killed):
         moves.drive("b", reserved)
     assert len(web.list("Pod")) == 5
     for name in ("a", "b"):
-        assert moves.drive(name, Drive(members=("a", "b"))).progress.phase is Phase.COMPLETED
+        assert moves.drive(name, Drive(members=("a", "b"))).status.phase is Phase.COMPLETED
         moves.late(name)
     after = settled(web, 3)
     assert not [key for key, body in after.items() if key[0] != "Pod" and labels.MIGRATION_ID in body["annotations"]]
@@ -195,7 +194,7 @@ def test_a_pod_that_nobody_manages_is_copied_first(space: Space, moves: Moves, n
     original = space.get("Pod", "bare")
     target = other_node(nodes, original)
     done = move(moves, original, target)
-    assert (done.progress.phase, done.progress.method) == (Phase.COMPLETED, Method.COPY)
+    assert (done.status.phase, done.status.method) == (Phase.COMPLETED, Method.COPY)
     new = replacement(space, done)
     assert new["spec"]["nodeName"] == target
     assert new["metadata"]["name"].startswith("rescheduled-bare-")
@@ -210,7 +209,7 @@ def test_a_copy_that_the_quota_refuses_is_left_for_an_eviction(web: Space, moves
     before = settled(web, 3)
     original = web.pods("web")[0]
     done = move(moves, original, other_node(nodes, original))
-    assert (done.progress.phase, done.progress.tried) == (Phase.COMPLETED, (Method.HANDOFF,))
+    assert (done.status.phase, done.status.tried_methods) == (Phase.COMPLETED, (Method.HANDOFF,))
     moves.late("m")
     audit(before, settled(web, 3), done)
 
@@ -219,12 +218,12 @@ def test_a_copy_that_lands_elsewhere_is_taken_back_and_tried_again(web: Space, m
     before = settled(web, 3)
     original = web.pods("web")[0]
     target = other_node(nodes, original)
-    moves.order("m", MigrationSpec(name_of(original), target=target, method=Method.HANDOFF))
+    moves.order("m", migration_spec(name_of(original), target=target, method=Method.HANDOFF))
     with web.tainted(target):
         web.shunned(target)
         failed = moves.drive("m", Drive(replace(QUICK, attempts=2)))
-    assert (failed.progress.phase, failed.progress.attempts) == (Phase.FAILED, 2)
-    assert f"not on {target}" in failed.progress.message
+    assert (failed.status.phase, failed.status.attempts) == (Phase.FAILED, 2)
+    assert f"not on {target}" in failed.status.message
     moves.late("m")
     audit(before, settled(web, 3), failed)
 
@@ -243,24 +242,24 @@ def test_notes_that_the_deployments_controller_copies_late_are_removed(
 
 def test_the_notes_of_another_migration_stay(web: Space, moves: Moves, nodes: list[str]) -> None:
     original = web.pods("web")[0]
-    moves.order("m", MigrationSpec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    moves.order("m", migration_spec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
     stopped_at(moves, "CreateCopy")
     web.patch("Deployment", "web", {"metadata": {"annotations": {labels.MIGRATION_ID: "another"}}})
     done = moves.drive("m")
     moves.late("m")
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     assert web.get("Deployment", "web")["metadata"]["annotations"][labels.MIGRATION_ID] == "another"
 
 
 def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves: Moves, nodes: list[str]) -> None:
     original = web.pods("web")[0]
-    moves.order("m", MigrationSpec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    moves.order("m", migration_spec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
     stopped_at(moves, "Nominate")
     changed = {"spec": {"revisionHistoryLimit": 0, "template": {"metadata": {"annotations": {"new": "yes"}}}}}
     web.patch("Deployment", "web", changed)
     web.rolled_out("web")
     done = moves.drive("m")
     moves.late("m")
-    assert done.progress.phase is Phase.FAILED
+    assert done.status.phase is Phase.FAILED
     after = settled(web, 3)
     assert not [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"] | body["annotations"]]

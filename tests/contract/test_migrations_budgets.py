@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase
+from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, stateful_set
 from tests.support.migrations import Drive, Fuse, Killed, Moves, settled
+from tests.support.pod_migrations import migration_spec
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -44,7 +45,7 @@ def elsewhere(nodes: list[str], pod: Json) -> str:
 def copied(shop: Space, moves: Moves, nodes: list[str]) -> None:
     """A handoff of a pod of web whose copy is Ready and nobody's: the budget seems to allow one disruption."""
     pod = shop.pods("web")[0]
-    moves.order("handed", MigrationSpec(name_of(pod), target=elsewhere(nodes, pod), method=Method.HANDOFF))
+    moves.order("handed", migration_spec(name_of(pod), target=elsewhere(nodes, pod), method=Method.HANDOFF))
     with pytest.raises(Killed):
         moves.drive("handed", Drive(fuse=Fuse(after="storing step Cheapen")))
     allows(shop, 1)
@@ -55,10 +56,10 @@ def test_an_eviction_does_not_use_what_only_the_copy_of_another_move_allows(
 ) -> None:
     copied(shop, moves, nodes)
     pod = shop.pods("db")[0]
-    moves.order("evicted", MigrationSpec(name_of(pod), target=elsewhere(nodes, pod), method=Method.EVICT))
-    waits = Drive(until=lambda each: "budget shop allows no disruption now" in each.progress.message)
-    assert moves.drive("evicted", waits).progress.step == "CheckBudgets"
-    assert moves.drive("handed").progress.phase is Phase.COMPLETED
+    moves.order("evicted", migration_spec(name_of(pod), target=elsewhere(nodes, pod), method=Method.EVICT))
+    waits = Drive(until=lambda each: "budget shop allows no disruption now" in each.status.message)
+    assert moves.drive("evicted", waits).status.step == "CheckBudgets"
+    assert moves.drive("handed").status.phase is Phase.COMPLETED
     allows(shop, 0)
 
 
@@ -71,7 +72,7 @@ def test_a_handoff_waits_while_somebody_else_uses_what_its_copy_allows(
     shop.patch("Pod", name_of(lost), held)
     shop.evict(name_of(lost))
     allows(shop, 0)
-    waits = Drive(until=lambda each: "budget shop would have too few healthy pods" in each.progress.message)
-    assert moves.drive("handed", waits).progress.step == "HandOver"
+    waits = Drive(until=lambda each: "budget shop would have too few healthy pods" in each.status.message)
+    assert moves.drive("handed", waits).status.step == "HandOver"
     shop.patch("Pod", name_of(lost), {"metadata": {"finalizers": None}})
-    assert moves.drive("handed").progress.phase is Phase.COMPLETED
+    assert moves.drive("handed").status.phase is Phase.COMPLETED

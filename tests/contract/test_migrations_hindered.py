@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, pod, stateful_set
 from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, settled
+from tests.support.pod_migrations import migration_spec, replace
 
 pytestmark = pytest.mark.usefixtures("kind")
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
@@ -32,7 +31,7 @@ def web(space: Space, nodes: list[str]) -> Space:
 def ordered(moves: Moves, nodes: list[str], original: Json, method: Method) -> str:
     """A move to another node; the answer is which."""
     target = next(node for node in nodes if node != original["spec"]["nodeName"])
-    moves.order("m", MigrationSpec(name_of(original), target=target, method=method))
+    moves.order("m", migration_spec(name_of(original), target=target, method=method))
     return target
 
 
@@ -45,7 +44,7 @@ def stopped_at(moves: Moves, step: str) -> PodMigration:
 
 def says(words: str) -> Drive:
     """Driven until its message says this."""
-    return Drive(until=lambda migration: words in migration.progress.message)
+    return Drive(until=lambda migration: words in migration.status.message)
 
 
 @pytest.mark.parametrize("method", [Method.HANDOFF, Method.EVICT])
@@ -56,7 +55,7 @@ def test_nothing_is_begun_towards_a_cordoned_node(web: Space, moves: Moves, node
     target = ordered(moves, nodes, original, method)
     with web.cordoned(target):
         failed = moves.drive("m", Drive(replace(QUICK, attempts=1)))
-    assert (failed.progress.phase, failed.progress.message) == (Phase.FAILED, f"node {target} is cordoned")
+    assert (failed.status.phase, failed.status.message) == (Phase.FAILED, f"node {target} is cordoned")
     audit(before, settled(web, 2), failed)
     touch = {"metadata": {"annotations": {"test": "the last event"}}}
     web.patch("Pod", name_of(original), touch)
@@ -69,7 +68,7 @@ def test_a_stranger_under_the_copys_name_is_left_alone_and_another_name_taken(
 ) -> None:
     original = web.pods("web")[0]
     ordered(moves, nodes, original, Method.HANDOFF)
-    recorded = stopped_at(moves, "CreateCopy").progress.replacement
+    recorded = stopped_at(moves, "CreateCopy").status.replacement
     assert recorded is not None
     # What was recorded may have been made already, as after any crash: here it was somebody else's.
     if web.find("Pod", recorded.name) is not None:
@@ -77,9 +76,9 @@ def test_a_stranger_under_the_copys_name_is_left_alone_and_another_name_taken(
         web.gone("Pod", recorded.name)
     stranger = web.runs(pod(recorded.name))
     done = moves.drive("m")
-    assert (done.progress.phase, done.progress.attempts) == (Phase.COMPLETED, 2)
-    assert done.progress.replacement is not None
-    assert done.progress.replacement.name != recorded.name
+    assert (done.status.phase, done.status.attempts) == (Phase.COMPLETED, 2)
+    assert done.status.replacement is not None
+    assert done.status.replacement.name != recorded.name
     assert web.get("Pod", recorded.name)["metadata"]["uid"] == stranger["metadata"]["uid"]
 
 
@@ -94,9 +93,9 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
     space.patch("Pod", name_of(original), HELD)
     moves.drive("m", says("the move is made"))
     waiting = moves.drive("m", replace(says("held by its finalizers: example.com/hold"), manner=TIME_IS_UP))
-    assert waiting.progress.phase is Phase.IN_PROGRESS
+    assert waiting.status.phase is Phase.IN_PROGRESS
     space.patch("Pod", name_of(original), FREE)
-    assert moves.drive("m", Drive(TIME_IS_UP)).progress.phase is Phase.COMPLETED
+    assert moves.drive("m", Drive(TIME_IS_UP)).status.phase is Phase.COMPLETED
     settled(space, 1)
 
 
@@ -113,14 +112,14 @@ def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     web.reaches("ResourceQuota", "q", "counts", lambda each: each.get("status", {}).get("used", {}).get("pods") == "2")
     hasty = replace(says("what steered it is taken back"), manner=replace(QUICK, restore_after=0.0))
     waiting = moves.drive("m", hasty)
-    assert waiting.progress.step == "AwaitRebuilt"
+    assert waiting.status.step == "AwaitRebuilt"
     found = web.get("Deployment", "web")
     assert not found["spec"].get("paused")
     assert labels.PAUSED_BY not in found["metadata"]["annotations"]
     assert "affinity" not in web.replica_set("web")["spec"]["template"]["spec"]
     web.delete("ResourceQuota", "q")
     done = moves.drive("m")
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     moves.late("m")
     audit(before, settled(web, 2), done)
 
@@ -132,8 +131,8 @@ def test_pods_of_a_stateful_set_go_one_at_a_time(space: Space, moves: Moves, nod
     space.delete("Pod", "db-0", gracePeriodSeconds=0)
     ordered(moves, nodes, space.get("Pod", "db-1"), Method.EVICT)
     waiting = moves.drive("m", says("its pods go one at a time"))
-    assert waiting.progress.step == "Protect"
+    assert waiting.status.step == "Protect"
     assert "deletionTimestamp" not in space.get("Pod", "db-1")["metadata"]
     space.patch("Pod", "db-0", FREE)
-    assert moves.drive("m").progress.phase is Phase.COMPLETED
+    assert moves.drive("m").status.phase is Phase.COMPLETED
     settled(space, 2)

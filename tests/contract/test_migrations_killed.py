@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -29,6 +28,7 @@ from tests.support.migrations import (
     audit,
     settled,
 )
+from tests.support.pod_migrations import migration_spec, replace
 from tests.testbed.hollow import NodeShape
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -67,7 +67,7 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
     phases: dict[str, set[Phase]] = {end: set() for end in ENDS}
     while burnt:
         end = next(ends)
-        burnt, phase = _killed(moves, MigrationSpec("", method=method), writes, ENDS[end], two_nodes)
+        burnt, phase = _killed(moves, migration_spec("", method=method), writes, ENDS[end], two_nodes)
         phases[end].add(phase)
         writes += every
     assert writes > 12, "so few writes are no move"
@@ -80,7 +80,7 @@ def _killed(
 ) -> tuple[bool, Phase]:
     """A move that is killed after so many writes, then ended by another process; if it was killed, and how it ended."""
     space, name = moves.space, f"m{writes}"
-    pods = 1 if order.method is Method.COPY else 2
+    pods = 1 if order.fixed_method is Method.COPY else 2
     before = settled(space, pods)
     original = space.pods("web")[0]
     target = next(node for node in nodes if node != original["spec"]["nodeName"])
@@ -97,4 +97,4 @@ def _killed(
     except AssertionError as error:
         raise AssertionError(f"killed right after {fuse.written[-1]} ({writes}): {error}") from error
     space.api.delete(f"{MIGRATIONS.format(space.name)}/{name}")
-    return burnt, done.progress.phase
+    return burnt, done.status.phase

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from rescheduler.migration import commands
 from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
 from tests.support.examples import seeds
@@ -34,6 +33,7 @@ from tests.support.migrations import (
     settled,
     undisturbed,
 )
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.replicas import Replica, Wanted, replica
 from tests.support.shell import clean_up
 from tests.testbed.hollow import NodeShape
@@ -91,7 +91,7 @@ def untouched(space: Space, since: dict[str, str]) -> None:
 
 
 def ordered(moves: Moves, original: Json, target: str, name: str = "m") -> None:
-    moves.order(name, MigrationSpec(name_of(original), target=target, method=Method.EVICT))
+    moves.order(name, migration_spec(name_of(original), target=target, method=Method.EVICT))
 
 
 def other_node(nodes: list[str], original: Json) -> str:
@@ -99,8 +99,8 @@ def other_node(nodes: list[str], original: Json) -> str:
 
 
 def replaced_by(space: Space, migration: PodMigration) -> Json:
-    assert migration.progress.replacement is not None, migration.progress
-    return space.get("Pod", migration.progress.replacement.name)
+    assert migration.status.replacement is not None, migration.status
+    return space.get("Pod", migration.status.replacement.name)
 
 
 def evicting(original: Json) -> str:
@@ -143,7 +143,7 @@ def test_a_new_pod_is_led_to_its_target_and_its_workload_is_not_touched(
     ordered(moves, original, target)
     with replica(space, authority, Wanted(gate=drive is NOMINATING)) as webhook:
         done = led(moves, webhook, drive)
-    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert (done.status.phase, done.status.message) == (Phase.COMPLETED, "")
     assert replaced_by(space, done)["spec"]["nodeName"] == target
     clean(moves, before, 2, done)
     untouched(space, since)
@@ -158,7 +158,7 @@ def test_a_pod_of_a_job_is_led_to_its_target(space: Space, moves: Moves, authori
     ordered(moves, original, target)
     with replica(space, authority, Wanted()) as webhook:
         done = led(moves, webhook, BY_WEBHOOK)
-    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert (done.status.phase, done.status.message) == (Phase.COMPLETED, "")
     assert replaced_by(space, done)["spec"]["nodeName"] == target
 
 
@@ -175,7 +175,7 @@ def test_without_a_webhook_the_pod_lands_somewhere_and_that_is_told(
         space.shunned(target)
         done = moves.drive("m", NOMINATING)
     landed = replaced_by(space, done)["spec"]["nodeName"]
-    assert (done.progress.phase, done.progress.message) == (
+    assert (done.status.phase, done.status.message) == (
         Phase.COMPLETED,
         f"landed on {landed}, not on {target}",
     )
@@ -198,7 +198,7 @@ def test_a_nominated_pod_gets_the_last_room_though_rivals_of_its_size_come(
             space.create(pod(f"rival-{number}", cpu="1", nodeSelector=on(target)))
             assert "Insufficient cpu" in space.refused(f"rival-{number}")
         done = moves.drive("m", NOMINATING)
-    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert (done.status.phase, done.status.message) == (Phase.COMPLETED, "")
     assert replaced_by(space, done)["spec"]["nodeName"] == target
     for number in range(3):
         assert not space.get("Pod", f"rival-{number}")["spec"].get("nodeName")
@@ -220,9 +220,9 @@ def test_where_no_room_can_be_held_the_move_goes_on_and_says_so(
         space.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
         space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
         done = led(moves, webhook, NOMINATING)
-    assert done.progress.message.startswith(f"no room is held on {target}: ")
-    assert "exceeded quota" in done.progress.message
-    assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
+    assert done.status.message.startswith(f"no room is held on {target}: ")
+    assert "exceeded quota" in done.status.message
+    assert (done.status.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
     space.delete("ResourceQuota", "full")
     clean(moves, before, 2, done)
 
@@ -247,7 +247,7 @@ def test_a_leader_that_dies_with_a_pod_behind_the_gate_blocks_nobody(
         assert not free["spec"].get("schedulingGates")
         assert labels.GATED not in free["metadata"]["annotations"]
         done = moves.drive("m", NOMINATING)
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     assert name_of(replaced_by(space, done)) == name_of(new)
     clean(moves, before, 2, done)
 
@@ -268,7 +268,7 @@ def test_a_move_that_is_cancelled_behind_the_gate_lets_the_pod_through(
         assert not space.get("Pod", name_of(new))["spec"].get("nodeName")
         moves.space.api.patch(f"{MIGRATIONS.format(space.name)}/m/status", {"status": {"step": "RollBack"}})
         done = moves.drive("m", NOMINATING)
-    assert done.progress.phase is Phase.FAILED
+    assert done.status.phase is Phase.FAILED
     space.ready(name_of(new))
     clean(moves, before, 2, done)
 
@@ -287,7 +287,7 @@ def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
         space.patch("ReplicaSet", "storefront", {"spec": {"replicas": 4}})
         until("more pods are there", lambda: len(space.pods("storefront")) == 4)
         done = moves.drive("m", NOMINATING)
-    assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
+    assert (done.status.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
     moves.late("m")
     after = settled(space, 4)
     carrying = [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"]]
@@ -312,7 +312,7 @@ def test_a_placeholder_is_let_into_a_restricted_namespace(
     room = space.get("Pod", "m-room")
     assert (room["status"]["nominatedNodeName"], room["spec"].get("nodeName")) == (target, None)
     done = moves.drive("m", replace(NOMINATING, manner=TIME_IS_UP))
-    assert done.progress.phase is Phase.FAILED
+    assert done.status.phase is Phase.FAILED
     clean(moves, before, 2, done)
 
 
@@ -334,12 +334,12 @@ def test_two_migrations_of_one_controller_take_turns(
         evicts(moves, webhook, NOMINATING, "first")
         with pytest.raises(Killed):
             moves.drive("first", replace(NOMINATING, fuse=Fuse(after=evicting(first))))
-        waits = replace(NOMINATING, rivals=(moves.read("first"),), until=lambda each: each.progress.step == "TakeTurn")
-        assert moves.drive("second", waits).progress.message == (
+        waits = replace(NOMINATING, rivals=(moves.read("first"),), until=lambda each: each.status.step == "TakeTurn")
+        assert moves.drive("second", waits).status.message == (
             "migration first is evicting a pod of the same controller"
         )
         done = [moves.drive("first", NOMINATING), led(moves, webhook, NOMINATING, "second")]
-    assert [each.progress.phase for each in done] == [Phase.COMPLETED, Phase.COMPLETED]
+    assert [each.status.phase for each in done] == [Phase.COMPLETED, Phase.COMPLETED]
     assert [replaced_by(space, each)["spec"]["nodeName"] for each in done] == targets
 
 
@@ -369,7 +369,7 @@ def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
         ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
     assert f"delete Pod {space.name}/m-room: the room is not held any more" in ran.out
-    lost = PodMigration(space.name, "m", MigrationSpec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
+    lost = pod_migration(space.name, "m", migration_spec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
     audit(before, settled(space, 2), lost)
 
 
@@ -396,7 +396,7 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
             except Killed:
                 pass
             done = moves.drive(name, replace(NOMINATING, manner=ENDS[end]))
-            phases[end].add(done.progress.phase)
+            phases[end].add(done.status.phase)
             try:
                 clean(moves, before, 2, done)
             except AssertionError as error:

@@ -16,7 +16,7 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, OutcomeVerdict
+from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.runtime.informers import Informers
@@ -26,6 +26,7 @@ from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import HOSTNAME, deployment, pod
 from tests.support.migrations import MIGRATIONS, Moves, undisturbed
+from tests.support.pod_migrations import migration_spec
 from tests.support.shell import Shell
 from tests.testbed.processes import until
 
@@ -88,8 +89,8 @@ def moved(space: Space, name: str, target: str, **order: Any) -> None:
     """The pod of web, moved to its end by a strategy that expects 25 points of it."""
     moves = Moves(space)
     wanted: dict[str, Any] = {"strategy": "LoadBalancing", "expected_gain": 25.0} | order
-    moves.order(name, MigrationSpec(name_of(space.pods("web")[0]), target=target, **wanted))
-    assert moves.drive(name).progress.phase.value == "Completed"
+    moves.order(name, migration_spec(name_of(space.pods("web")[0]), target=target, **wanted))
+    assert moves.drive(name).status.phase.value == "Completed"
 
 
 def assessed(space: Space) -> int:
@@ -166,9 +167,9 @@ def test_one_that_was_changed_meanwhile_is_assessed_later(web: Space, nodes: lis
             watching.migrations.put(known)
             first = await assessor.assess()
             async with asyncio.timeout(SECONDS):
-                while (now := watching.migrations.get((web.name, "m"))) is None or now.version != newer[
-                    "resourceVersion"
-                ]:
+                while (
+                    now := watching.migrations.get((web.name, "m"))
+                ) is None or now.metadata.resource_version != newer["resourceVersion"]:
                     web.api.patch(path, {"metadata": {"labels": {"seen": "again"}}}, "merge")
                     newer = body(web, "m")["metadata"]
                     await asyncio.sleep(0.05)
@@ -204,7 +205,7 @@ def test_a_workload_whose_moves_come_back_rests_twice_as_long_each_time_whoever_
         assert rest is not None
         assert (rest["bad"], rest["until"] - finished(web, "m3")) == (2, 4 * COOL_DOWN)
         assert told(web, "m3") == {("PodMigration", "m1"), ("PodMigration", "m3"), ("Deployment", "web")}
-        Moves(web).order("m5", MigrationSpec("no-such-pod", target=there))
+        Moves(web).order("m5", migration_spec("no-such-pod", target=there))
         until("m5 has failed", lambda: body(web, "m5").get("status", {}).get("phase") == "Failed")
         assert second.stop() == 0
     with controller(web, tmp_path, "third", keep="0s"):
@@ -233,7 +234,7 @@ def names(space: Space) -> set[str]:
 def carried_out(space: Space, name: str, target: str, strategy: str = "LoadBalancing") -> None:
     """A move of web that the controller makes, as if a plan, or a person, had ordered it."""
     original = name_of(space.pods("web")[0])
-    Moves(space).order(name, MigrationSpec(original, target=target, strategy=strategy, expected_gain=25.0))
+    Moves(space).order(name, migration_spec(original, target=target, strategy=strategy, expected_gain=25.0))
     until(f"{name} is completed", lambda: body(space, name).get("status", {}).get("phase") == "Completed")
     space.gone("Pod", original)
 

@@ -12,12 +12,13 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.migration.steps.common import AwaitReady
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.pause_watcher import PauseWatcher
 from tests.support.both_clusters import Space, name_of
 from tests.support.leading import SECONDS, STATE, client_of, leading
 from tests.support.manifests import deployment, simulated
 from tests.support.misbehaviour import let_start
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 pytestmark = pytest.mark.usefixtures("kind")
 
@@ -150,27 +151,27 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
     begun, held = space.pods("web")
     async with leading(space) as leader:
         first = await leader.logbook.add(migration(space, "first", begun, nodes))
-        await leader.until("it waits for its copy", lambda: leader.now(first).progress.step == AwaitReady.name)
+        await leader.until("it waits for its copy", lambda: leader.now(first).status.step == AwaitReady.name)
         state = PauseStore(leader.client, space.name, STATE)
         await state.pause("jane", "why")
         await leader.until("it is known", leader.pauses.current)
         second = await leader.logbook.add(migration(space, "second", held, nodes))
         await leader.says(second, "rescheduling is paused by jane: why; `rescheduler resume` goes on")
-        assert leader.now(first).progress.step == AwaitReady.name
+        assert leader.now(first).status.step == AwaitReady.name
         await asyncio.to_thread(let_start, space, "web")
-        assert (await leader.ends(first)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(first)).status.phase is Phase.COMPLETED
     async with leading(space) as leader:
         assert leader.pauses.current() is not None
         await leader.says(second, "rescheduling is paused by jane")
-        assert leader.now(second).progress.phase is Phase.PENDING
+        assert leader.now(second).status.phase is Phase.PENDING
         await PauseStore(leader.client, space.name, STATE).resume("joe")
-        await leader.until("it waits for its copy", lambda: leader.now(second).progress.step == AwaitReady.name)
+        await leader.until("it waits for its copy", lambda: leader.now(second).status.step == AwaitReady.name)
         await asyncio.to_thread(let_start, space, "web")
-        assert (await leader.ends(second)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(second)).status.phase is Phase.COMPLETED
 
 
 def migration(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigration:
-    return PodMigration(space.name, name, MigrationSpec(name_of(pod), target=elsewhere(nodes, pod)))
+    return pod_migration(space.name, name, migration_spec(name_of(pod), target=elsewhere(nodes, pod)))
 
 
 def events(space: Space) -> list[Json]:

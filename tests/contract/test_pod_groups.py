@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -21,6 +20,7 @@ from tests.support.both_clusters import Items, Space, name_of
 from tests.support.leading import LENIENT, QUICK, Leader, Wanted, leading
 from tests.support.manifests import deployment
 from tests.support.migrations import settled
+from tests.support.pod_migrations import replace
 from tests.support.recovering import only_open
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -86,7 +86,7 @@ async def test_a_group_of_three_is_moved_together(space: Space, gang: Items, mai
         assert [move.proposal for move in plan.moves] == [0, 0, 0]
         assert {move.pod for move in plan.moves} == {name_of(each) for each in gang}
         ended = [await leader.ends(each) for each in await ordered(leader, plan)]
-    assert {each.progress.phase for each in ended} == {Phase.COMPLETED}
+    assert {each.status.phase for each in ended} == {Phase.COMPLETED}
     await asyncio.to_thread(settled, space, 3)
     after = members(space)
     assert not uids(after) & uids(gang)
@@ -136,6 +136,6 @@ async def test_none_is_moved_when_the_room_of_one_is_gone_before_it_begins(
             row = leader.watching.cache.row
             await leader.until("the cordon is known", lambda: row("Node", lost).unschedulable)
             ended = [await leader.ends(each) for each in await ordered(leader, plan)]
-    assert {each.progress.phase for each in ended} == {Phase.FAILED}
-    assert any("cordoned" in each.progress.message for each in ended)
+    assert {each.status.phase for each in ended} == {Phase.FAILED}
+    assert any("cordoned" in each.status.message for each in ended)
     assert await asyncio.to_thread(settled, space, 3) == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,7 @@ from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_
 from tests.support.manifests import deployment, on, pod, stateful_set
 from tests.support.migrations import Fuse
 from tests.support.misbehaviour import Misbehaviour, kubelet_dies, kubelet_recovers, misbehaves
+from tests.support.pod_migrations import replace
 from tests.support.recovery import QUICK, notes, record, recovering, retried, told
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import budget, deployment, job, pod
 from tests.support.migrations import Drive, Fuse, Killed, Moves, inventory
 from tests.support.misbehaviour import Misbehaviour, misbehaves
+from tests.support.pod_migrations import migration_spec
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -26,7 +27,7 @@ def fails(space: Space, found: Json) -> Json:
 
 def ordered(moves: Moves, found: Json) -> None:
     moves.order(
-        "m", MigrationSpec(name_of(found), found["metadata"]["uid"], method=Method.REMOVE, strategy="FailedPods")
+        "m", migration_spec(name_of(found), found["metadata"]["uid"], method=Method.REMOVE, strategy="FailedPods")
     )
 
 
@@ -49,9 +50,9 @@ def test_a_failed_pod_goes_and_everything_else_stays(space: Space, nodes: list[s
     failed = fallen(space)
     before = inventory(space)
     done = removed(moves, failed)
-    assert (done.progress.phase, done.progress.method, done.progress.message) == (Phase.COMPLETED, Method.REMOVE, "")
-    assert (done.progress.source, done.progress.target) == (failed["spec"]["nodeName"], "")
-    assert done.progress.replacement is None
+    assert (done.status.phase, done.status.method, done.status.message) == (Phase.COMPLETED, Method.REMOVE, "")
+    assert (done.status.source, done.status.target) == (failed["spec"]["nodeName"], "")
+    assert done.status.replacement is None
     assert space.find("Pod", name_of(failed)) is None
     moves.late("m")
     assert inventory(space) == {key: body for key, body in before.items() if key != ("Pod", name_of(failed))}
@@ -67,25 +68,25 @@ def test_whoever_takes_over_goes_on_wherever_the_last_one_died(
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(writes=writes)))
     done = moves.drive("m")
-    assert done.progress.phase is Phase.COMPLETED
+    assert done.status.phase is Phase.COMPLETED
     assert inventory(space) == {key: body for key, body in before.items() if key != ("Pod", name_of(failed))}
 
 
 def test_finalizers_are_waited_for(space: Space, nodes: list[str], moves: Moves) -> None:
     failed = fallen(space)
     space.patch("Pod", name_of(failed), {"metadata": {"finalizers": ["example.com/held"]}})
-    waiting = removed(moves, failed, Drive(until=lambda found: "example.com/held" in found.progress.message))
-    assert (waiting.progress.phase, waiting.progress.step) == (Phase.IN_PROGRESS, "AwaitRemoved")
+    waiting = removed(moves, failed, Drive(until=lambda found: "example.com/held" in found.status.message))
+    assert (waiting.status.phase, waiting.status.step) == (Phase.IN_PROGRESS, "AwaitRemoved")
     assert "deletionTimestamp" in space.get("Pod", name_of(failed))["metadata"]
     space.patch("Pod", name_of(failed), {"metadata": {"finalizers": None}})
-    assert moves.drive("m").progress.phase is Phase.COMPLETED
+    assert moves.drive("m").status.phase is Phase.COMPLETED
 
 
 def test_a_job_has_counted_its_pod_when_it_is_gone(space: Space, nodes: list[str], moves: Moves) -> None:
     sick = Misbehaviour("Failed", reason="Evicted")
     space.create(sick.of(job("work", backoffLimit=0)))
     (failed,) = until("the Job's pod has failed", lambda: [each for each in space.pods("work") if _has_failed(each)])
-    assert removed(moves, failed).progress.phase is Phase.COMPLETED
+    assert removed(moves, failed).status.phase is Phase.COMPLETED
     assert space.find("Pod", name_of(failed)) is None
     counted = space.reaches("Job", "work", "has failed", lambda found: _condition(found, "Failed"))
     assert counted["status"]["failed"] == 1
@@ -95,8 +96,8 @@ def test_a_job_has_counted_its_pod_when_it_is_gone(space: Space, nodes: list[str
 def test_a_pod_that_runs_is_not_removed_whoever_orders_it(space: Space, nodes: list[str], moves: Moves) -> None:
     running = space.runs(pod("running"))
     done = removed(moves, running)
-    assert done.progress.phase is Phase.FAILED
-    assert done.progress.message == "it has not ended (Running): only pods that have are removed"
+    assert done.status.phase is Phase.FAILED
+    assert done.status.message == "it has not ended (Running): only pods that have are removed"
     assert space.get("Pod", "running")["metadata"]["uid"] == running["metadata"]["uid"]
 
 
@@ -108,7 +109,7 @@ def test_a_new_pod_of_the_same_name_is_never_hit(space: Space, nodes: list[str],
     space.delete("Pod", "again")
     space.gone("Pod", "again")
     new = fails(space, space.runs(pod("again")))
-    assert moves.drive("m").progress.phase is Phase.COMPLETED
+    assert moves.drive("m").status.phase is Phase.COMPLETED
     assert space.get("Pod", "again")["metadata"]["uid"] == new["metadata"]["uid"]
 
 

@@ -6,13 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Timing
 from rescheduler.model.time import format_instant
@@ -25,6 +25,7 @@ from tests.support.manifests import deployment, simulated, stateful_set
 from tests.support.manifests import pod as bare_pod
 from tests.support.migrations import MIGRATIONS
 from tests.support.misbehaviour import let_start
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
@@ -57,12 +58,12 @@ def elsewhere(nodes: list[str], pod: Json) -> str:
 
 def planned(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigration:
     """A move as the plan loop orders it."""
-    order = MigrationSpec(name_of(pod), target=elsewhere(nodes, pod), strategy="LoadBalancing", windowed=True)
-    return PodMigration(space.name, name, order)
+    order = migration_spec(name_of(pod), target=elsewhere(nodes, pod), strategy="LoadBalancing", windowed=True)
+    return pod_migration(space.name, name, order)
 
 
 def by_hand(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigration:
-    return PodMigration(space.name, name, MigrationSpec(name_of(pod), target=elsewhere(nodes, pod)))
+    return pod_migration(space.name, name, migration_spec(name_of(pod), target=elsewhere(nodes, pod)))
 
 
 def objecting(leader: Leader, space: Space, pod: Json) -> dict[str, str]:
@@ -96,19 +97,19 @@ async def test_a_closed_window_holds_moves_by_choice_and_an_open_one_lets_them(w
     async with leading(web, Wanted(timing=hours)) as leader:
         hours.timing = opening_in(3 * 86400, leader.client.clock.now())
         far = await leader.ends(await leader.logbook.add(planned(web, "far", first, nodes)))
-        assert far.progress.phase is Phase.FAILED
-        assert "it is given up, and planned anew then" in far.progress.message
-        assert far.progress.started is None
+        assert far.status.phase is Phase.FAILED
+        assert "it is given up, and planned anew then" in far.status.message
+        assert far.status.start_time is None
         asked = await leader.logbook.add(by_hand(web, "asked", first, nodes))
-        assert (await leader.ends(asked)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(asked)).status.phase is Phase.COMPLETED
         hours.timing = opening_in(120, leader.client.clock.now())
         near = await leader.logbook.add(planned(web, "near", second, nodes))
-        told = (await leader.says(near, "no time window is open before")).progress.message
+        told = (await leader.says(near, "no time window is open before")).status.message
         assert told.endswith("UTC (when.windows)")
-        assert leader.now(near).progress.phase is Phase.PENDING
+        assert leader.now(near).status.phase is Phase.PENDING
     hours.timing = replace(hours.timing, windows=("*",), time_zone="UTC")
     async with leading(web, Wanted(timing=hours)) as leader:
-        assert (await leader.ends(near)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(near)).status.phase is Phase.COMPLETED
 
 
 async def test_no_more_begin_within_an_hour_than_may_and_a_new_leader_has_not_forgotten(
@@ -118,22 +119,22 @@ async def test_no_more_begin_within_an_hour_than_may_and_a_new_leader_has_not_fo
     hours = Hours(Timing(moves_per_hour=1))
     async with leading(web, Wanted(timing=hours)) as leader:
         one = await leader.ends(await leader.logbook.add(planned(web, "one", first, nodes)))
-        assert one.progress.phase is Phase.COMPLETED
+        assert one.status.phase is Phase.COMPLETED
         assert leader.hours.needed(leader.client.clock.now()) == {(web.name, "one")}
     async with leading(web, Wanted(timing=hours)) as leader:
         assert leader.hours.room() == 0
         two = await leader.ends(await leader.logbook.add(planned(web, "two", second, nodes)))
-        assert two.progress.phase is Phase.FAILED
-        assert two.progress.message.startswith("1 move has begun within the hour, and 1 may (when.movesPerHour)")
+        assert two.status.phase is Phase.FAILED
+        assert two.status.message.startswith("1 move has begun within the hour, and 1 may (when.movesPerHour)")
         approved = planned(web, "three", second, nodes)
-        approved = replace(approved, order=replace(approved.order, needs_approval=True, plan="p"))
+        approved = replace(approved, spec=replace(approved.spec, approval_required=True, plan="p"))
         three = await leader.logbook.add(approved)
         path, approval = f"{MIGRATIONS.format(web.name)}/three", {"rescheduler.io/approved": "jane"}
         await asyncio.to_thread(web.api.patch, path, {"metadata": {"annotations": approval}})
         await leader.says(three, "1 move has begun within the hour")
-        assert leader.now(three).progress.phase is Phase.PENDING
+        assert leader.now(three).status.phase is Phase.PENDING
         hours.timing = Timing(moves_per_hour=2)
-        assert (await leader.ends(three)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(three)).status.phase is Phase.COMPLETED
 
 
 async def test_one_namespace_waits_for_its_hour_while_another_goes_on_and_a_new_leader_has_not_forgotten(
@@ -143,18 +144,18 @@ async def test_one_namespace_waits_for_its_hour_while_another_goes_on_and_a_new_
     hours = Hours(Timing(moves_per_hour_per_namespace=1))
     async with leading(web, Wanted(timing=hours)) as leader:
         one = await leader.ends(await leader.logbook.add(planned(web, "one", first, nodes)))
-        assert one.progress.phase is Phase.COMPLETED
+        assert one.status.phase is Phase.COMPLETED
         assert (web.name, "one") in leader.hours.needed(leader.client.clock.now())
     async with leading(web, Wanted(timing=hours)) as leader:
         assert [leader.hours.room(each.name) for each in (web, other)] == [0, 1]
         two = await leader.ends(await leader.logbook.add(planned(web, "two", second, nodes)))
-        assert two.progress.phase is Phase.FAILED
+        assert two.status.phase is Phase.FAILED
         limit = "and 1 may (when.movesPerHourPerNamespace)"
-        assert two.progress.message.startswith(f"1 move has begun in {web.name} within the hour, {limit}")
+        assert two.status.message.startswith(f"1 move has begun in {web.name} within the hour, {limit}")
         elsewhere = await leader.ends(await leader.logbook.add(planned(other, "two", there, nodes)))
-        assert elsewhere.progress.phase is Phase.COMPLETED
+        assert elsewhere.status.phase is Phase.COMPLETED
         asked = await leader.ends(await leader.logbook.add(by_hand(web, "asked", second, nodes)))
-        assert asked.progress.phase is Phase.COMPLETED
+        assert asked.status.phase is Phase.COMPLETED
 
 
 async def test_such_a_share_of_a_workload_moves_at_once_and_the_others_wait_their_turn(
@@ -173,10 +174,10 @@ async def test_such_a_share_of_a_workload_moves_at_once_and_the_others_wait_thei
         added = [await leader.logbook.add(move) for move in moves]
         told = "2 under way (migration.concurrency.perWorkload, 50% of 4 replicas)"
         # Whose turn comes last is not said: the rollout that a handoff looks like may hold any of them for a moment.
-        await leader.until("one waits", lambda: any(told in leader.now(each).progress.message for each in added))
+        await leader.until("one waits", lambda: any(told in leader.now(each).status.message for each in added))
         async with starting(space):
             for each in added:
-                assert (await leader.ends(each)).progress.phase is Phase.COMPLETED
+                assert (await leader.ends(each)).status.phase is Phase.COMPLETED
         assert max(at_once) == 2
 
 
@@ -211,7 +212,7 @@ async def test_a_workload_that_its_autoscaler_has_just_scaled_is_left_alone_unti
         held = await leader.logbook.add(planned(web, "held", pod, nodes))
         await leader.says(held, "Scaling: HorizontalPodAutoscaler web has scaled its workload")
         await scaled(web, leader.client.clock.now() - 3600)
-        assert (await leader.ends(held)).progress.phase is Phase.COMPLETED
+        assert (await leader.ends(held)).status.phase is Phase.COMPLETED
 
 
 async def autoscaled(space: Space, least: int) -> None:
@@ -245,7 +246,7 @@ async def test_a_workload_that_is_rolled_out_is_left_alone_and_our_own_handoff_i
         pods = await asyncio.to_thread(space.pods, "web")
         assert objecting(leader, space, pods[0]) == {}
         moved = await leader.ends(await leader.logbook.add(planned(space, "moved", pods[0], nodes)))
-        assert moved.progress.phase is Phase.COMPLETED
+        assert moved.status.phase is Phase.COMPLETED
         await leader.until("the handoff is forgotten", lambda: objecting(leader, space, pods[1]) == {})
         slow = {"metadata": {"annotations": {"simulate.rescheduler.io/starts-in": "600"}}}
         await asyncio.to_thread(space.patch, "Deployment", "web", {"spec": {"template": slow}})
@@ -254,7 +255,7 @@ async def test_a_workload_that_is_rolled_out_is_left_alone_and_our_own_handoff_i
         held = await leader.logbook.add(planned(space, "held", pods[1], nodes))
         await leader.says(held, "Deployment web is being rolled out or scaled")
         async with starting(space):
-            assert (await leader.ends(held)).progress.message in ("the pod is being deleted", "the pod is gone")
+            assert (await leader.ends(held)).status.message in ("the pod is being deleted", "the pod is gone")
             await asyncio.to_thread(space.rolled_out, "web")
         left = (await asyncio.to_thread(space.pods, "web"))[0]
         await leader.until("it is at rest", lambda: is_at_rest(leader, space, left))
@@ -281,11 +282,11 @@ async def test_a_workload_rests_after_each_move_by_whatever_method_also_when_the
         for name in names:
             pod = (await asyncio.to_thread(web.pods, name))[0]
             ended = await leader.ends(await leader.logbook.add(planned(web, name, pod, nodes)))
-            assert ended.progress.phase is Phase.COMPLETED, ended.progress.message
-            ways.append(ended.progress.method)
+            assert ended.status.phase is Phase.COMPLETED, ended.status.message
+            ways.append(ended.status.method)
         assert ways == [Method.HANDOFF, Method.EVICT, Method.COPY]
         await leader.until("all rest", lambda: resting(leader, web) == {"web": 2, "db": 2, "bare": 1})
-        moved = leader.now(PodMigration(web.name, "web", MigrationSpec(""))).progress.replacement
+        moved = leader.now(pod_migration(web.name, "web", migration_spec(""))).status.replacement
         assert moved is not None
         await asyncio.to_thread(web.delete, "Pod", moved.name)
         await asyncio.to_thread(until, "all run again", running)

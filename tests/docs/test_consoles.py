@@ -11,13 +11,11 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.model.migration import MigrationSpec
 from rescheduler.model.time import format_instant
 from rescheduler.recovery import record
 from tests.docs.pages import PAGES, ROOT, blocks, name_of
@@ -27,6 +25,7 @@ from tests.support.cli import rescheduler
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.manifests import lease
 from tests.support.migrations import MIGRATIONS, Moves, pod_migrations
+from tests.support.pod_migrations import migration_spec, replace
 
 PERSON = "jane@example.com"
 SHOWN = [each for page in PAGES for block in blocks(page) if block.language == "console" for each in shown(block)]
@@ -51,10 +50,10 @@ def _approval(cluster: EmbeddedControlPlane) -> Iterator[None]:
     now = f"{format_instant(time.time()).removesuffix('Z')}.000000Z"
     shop.create(lease("kube-rescheduler", holderIdentity="one", leaseDurationSeconds=15, renewTime=now))
     name = "web-6d5f9c-x2x9z-51a0"
-    order = MigrationSpec(
+    order = migration_spec(
         "web-6d5f9c-x2x9z", target="node-4", strategy="LoadBalancing", reason="node-1 is at 88.0% CPU"
     )
-    Moves(shop).order(name, replace(order, needs_approval=True, plan="k4m9tz"))
+    Moves(shop).order(name, replace(order, approval_required=True, plan="k4m9tz"))
     cluster.api.patch(f"{MIGRATIONS.format('shop')}/{name}/status", {"status": {"source": "node-1"}})
     yield
     cluster.api.delete("/api/v1/namespaces/shop")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import takewhile
 
 from rescheduler.model.migration import OutcomeVerdict
@@ -13,6 +12,7 @@ from rescheduler.model.time import parse_instant
 from rescheduler.usage import metrics_api, prometheus
 from rescheduler.usage.samples import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
 from tests.docs.pages import ROOT, blocks
+from tests.support.pod_migrations import replace
 
 _MINE = {"__pycache__"}
 

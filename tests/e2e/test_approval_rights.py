@@ -9,10 +9,10 @@ import pytest
 
 from rescheduler.cli import messages
 from rescheduler.model import labels
-from rescheduler.model.migration import MigrationSpec
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
 from tests.support.migrations import MIGRATIONS, Moves, pod_migrations
+from tests.support.pod_migrations import migration_spec
 from tests.support.signing_in import ACCESS_REVIEWS
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.namespaces import own_namespace
@@ -21,7 +21,7 @@ from tests.testbed.processes import until
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}"
-WAITING = MigrationSpec("web-0", target="node-1", strategy="LoadBalancing", needs_approval=True, plan="k4m9tz")
+WAITING = migration_spec("web-0", target="node-1", strategy="LoadBalancing", approval_required=True, plan="k4m9tz")
 
 
 @pytest.fixture

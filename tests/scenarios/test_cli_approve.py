@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from rescheduler.cli import messages
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec
 from rescheduler.model.time import format_instant
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import lease
 from tests.support.migrations import MIGRATIONS, Moves
+from tests.support.pod_migrations import migration_spec, replace
 from tests.support.shell import Shell
 
 PLAN = "k4m9tz"
 RESOURCE = "podmigration.rescheduler.io"
-WAITING = MigrationSpec("", target="node-1", strategy="LoadBalancing", needs_approval=True, plan=PLAN)
+WAITING = migration_spec("", target="node-1", strategy="LoadBalancing", approval_required=True, plan=PLAN)
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +110,7 @@ def test_rejecting_says_who_and_needs_to_know_what(shell: Shell, space: Space, m
 
 
 def test_what_cannot_be_approved_is_named_with_the_reason(shell: Shell, space: Space, moves: Moves) -> None:
-    moves.order("free", MigrationSpec("web-c"))
+    moves.order("free", migration_spec("web-c"))
     path = f"{MIGRATIONS.format(space.name)}/other/status"
     space.api.patch(path, {"status": {"phase": "Failed", "message": "the pod is gone"}})
     said = shell.refused(messages.REFUSED, "approve", "free", "other", "first", "-n", space.name)

@@ -14,12 +14,12 @@ import yaml
 
 from rescheduler.app import follow
 from rescheduler.cli import messages
-from rescheduler.model.migration import MigrationSpec
 from tests.support.both_clusters import Space, name_of
 from tests.support.cli import rescheduler
 from tests.support.cut_proxy import cut_proxy
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.migrations import MIGRATIONS, Moves
+from tests.support.pod_migrations import migration_spec
 from tests.support.shell import PROGRAM, Shell
 
 SECONDS = 60.0
@@ -30,7 +30,7 @@ def moves(space: Space) -> Moves:
     """Two migrations: one that was begun, and one that failed."""
     moves = Moves(space)
     for name in ("begun", "lost"):
-        moves.order(name, MigrationSpec(f"web-{name}", target="node-1", reason="why"))
+        moves.order(name, migration_spec(f"web-{name}", target="node-1", reason="why"))
     tell(space, "begun", phase="InProgress", step="AwaitReady", source="node-0", target="node-1", method="handoff")
     tell(space, "lost", phase="Failed", message="the pod is gone", attempts=3)
     return moves
@@ -99,7 +99,7 @@ def test_watching_shows_each_change_in_a_row(shell: Shell, space: Space, moves: 
         assert "web-begun" in running.prints("Completed")
         space.api.delete(f"{MIGRATIONS.format(space.name)}/lost")
         assert "web-lost" in running.prints("Deleted")
-        moves.order("later", MigrationSpec("web-later"))
+        moves.order("later", migration_spec("web-later"))
         assert "Pending" in running.prints("web-later")
         code, said = running.interrupt()
     assert (code, said.strip()) == (messages.INTERRUPTED, "")

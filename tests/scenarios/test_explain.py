@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +32,7 @@ from tests.support.builders import (
     uid_of,
 )
 from tests.support.cli import rescheduler, succeeded
+from tests.support.pod_migrations import replace
 
 NOW = ("--now", dumps.NOW)
 HEAT = Policy(enabled_strategies=("ResourceOptimization",))

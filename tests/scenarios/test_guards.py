@@ -6,7 +6,6 @@ The pods are on a node under maintenance, so everything that may leave it does.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -37,6 +36,7 @@ from tests.support.builders import (
     volume,
 )
 from tests.support.planning import BALANCING, PolicyOptions, policy_of, without_clock
+from tests.support.pod_migrations import replace
 
 Rows = Row | list[Row]
 STAGE = [node("a"), node("b")]

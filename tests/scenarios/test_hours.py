@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rescheduler import app
 from rescheduler.model import labels
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP, Policy, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -17,6 +16,7 @@ from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.revalidate import MoveRequest, Revalidator
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, planned, rejection_of, without_clock
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 DISABLED = {labels.RESCHEDULING: "disabled"}
 
@@ -75,8 +75,8 @@ class TestOneNamespacesHour:
 
     @staticmethod
     def moved(name: str, ago: float, **order: Any) -> PodMigration:
-        wanted = MigrationSpec("gone", strategy=OPTIMIZATION, **{"windowed": True, **order})
-        return PodMigration("shop", name, wanted, MigrationStatus(Phase.COMPLETED, started=NOW - ago, attempts=1))
+        wanted = migration_spec("gone", strategy=OPTIMIZATION, **{"windowed": True, **order})
+        return pod_migration("shop", name, wanted, MigrationStatus(Phase.COMPLETED, start_time=NOW - ago, attempts=1))
 
     def test_a_plan_takes_its_moves_from_namespaces_that_have_some_left(self) -> None:
         assert {move.namespace for move in self.plan(2).moves} == {"shop"}  # of the lower priority
@@ -89,7 +89,7 @@ class TestOneNamespacesHour:
 
     def test_what_has_begun_within_the_hour_counts_and_so_does_what_is_ordered(self) -> None:
         assert {move.namespace for move in self.plan(2, self.moved("m", 3600)).moves} == {"shop", "bank"}
-        ordered = replace(self.moved("m", 0), progress=MigrationStatus())
+        ordered = replace(self.moved("m", 0), status=MigrationStatus())
         assert {move.namespace for move in self.plan(2, ordered).moves} == {"shop", "bank"}
         assert {move.namespace for move in self.plan(2, ordered, self.moved("n", 5)).moves} == {"bank"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model import labels
-from rescheduler.model.migration import REPLANNED, MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import REPLANNED, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from tests.support.builders import NOW, cluster, node, pod, uid_of
 from tests.support.planning import OPTIMIZATION, planned, rejection_of
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 REST = 600.0
 NODES = ("a", "b", "c")
@@ -25,8 +25,8 @@ NODES = ("a", "b", "c")
 def migration(pod_name: str = "web", name: str = "m", *, namespace: str = "default", **progress: Any) -> PodMigration:
     """Under way from a to b."""
     known: dict[str, Any] = {"phase": Phase.IN_PROGRESS, "source": "a", "target": "b"}
-    return PodMigration(
-        namespace, name, MigrationSpec(pod_name, target="b"), MigrationStatus(**(known | progress)), f"{name}-uid", "1"
+    return pod_migration(
+        namespace, name, migration_spec(pod_name, target="b"), MigrationStatus(**(known | progress)), f"{name}-uid", "1"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_namesake_of_a_copy_in_another_namespace_is_left_alone() -> None:
 
 
 def test_a_pod_that_was_made_again_under_its_name_is_where_it_is() -> None:
-    moving = migration(uid="the one before", replacement=copy_of("web"))
+    moving = migration(pod_uid="the one before", replacement=copy_of("web"))
     assert at(with_inflight_moves(of(pod("web", "c")), [moving], REST)) == {"default/web": "c"}
 
 
@@ -117,28 +117,28 @@ def test_of_two_orders_for_one_pod_the_one_that_has_begun_counts(order: int) -> 
 
 def test_a_pod_whose_move_failed_rests_for_a_while_where_it_is() -> None:
     snapshot = of(pod("web", "a"))
-    failed = migration(phase=Phase.FAILED, message="no room", finished=NOW - REST + 1)
+    failed = migration(phase=Phase.FAILED, message="no room", completion_time=NOW - REST + 1)
     settled = with_inflight_moves(snapshot, [failed], REST)
     assert (at(settled), settled.spoken_for) == (
         {"default/web": "a"},
         {("default", "web"): "migration m failed: no room"},
     )
-    long_ago = replace(failed, progress=replace(failed.progress, finished=NOW - REST))
+    long_ago = replace(failed, status=replace(failed.status, completion_time=NOW - REST))
     assert with_inflight_moves(snapshot, [long_ago], REST) is snapshot
-    done = with_inflight_moves(snapshot, [migration(phase=Phase.COMPLETED, finished=NOW)], REST)
+    done = with_inflight_moves(snapshot, [migration(phase=Phase.COMPLETED, completion_time=NOW)], REST)
     assert (done.spoken_for, at(done)) == ({}, at(snapshot)), "it is only remembered"
 
 
 def test_a_pod_whose_move_only_waited_for_its_hour_does_not_rest() -> None:
     snapshot = of(pod("web", "a"))
-    given_up = migration(phase=Phase.FAILED, message=f"no time window is open; {REPLANNED}", finished=NOW)
+    given_up = migration(phase=Phase.FAILED, message=f"no time window is open; {REPLANNED}", completion_time=NOW)
     assert with_inflight_moves(snapshot, [given_up], REST) is snapshot
-    tried = replace(given_up, progress=replace(given_up.progress, attempts=1))
+    tried = replace(given_up, status=replace(given_up.status, attempts=1))
     assert with_inflight_moves(snapshot, [tried], REST).spoken_for
 
 
 def test_a_new_order_after_a_failure_is_what_is_told() -> None:
-    failed = migration(phase=Phase.FAILED, message="no room", finished=NOW)
+    failed = migration(phase=Phase.FAILED, message="no room", completion_time=NOW)
     again = migration(name="again", phase=Phase.PENDING)
     for both in ([failed, again], [again, failed]):
         assert (
@@ -153,7 +153,7 @@ def test_the_same_load_is_not_moved_twice() -> None:
     snapshot = of(*(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
     first = planned(snapshot, OPTIMIZATION)
     (move,) = first.moves
-    moving = PodMigration(move.namespace, "m", MigrationSpec(move.pod, move.uid, move.target))
+    moving = pod_migration(move.namespace, "m", migration_spec(move.pod, move.uid, move.target))
     second = planned(with_inflight_moves(snapshot, [moving], REST), OPTIMIZATION)
     assert second.moves == ()
     assert second.before == first.after
@@ -161,7 +161,7 @@ def test_the_same_load_is_not_moved_twice() -> None:
 
 def test_a_pod_that_is_spoken_for_is_not_planned_and_the_plan_says_why() -> None:
     snapshot = of(pod("web", "a", cpu="3900m"))
-    failed = migration(phase=Phase.FAILED, message="it did not start", finished=NOW)
+    failed = migration(phase=Phase.FAILED, message="it did not start", completion_time=NOW)
     plan = planned(with_inflight_moves(snapshot, [failed], REST), OPTIMIZATION)
     assert plan.moves == ()
     assert rejection_of(plan, "web").reason == "migration m failed: it did not start"
@@ -183,10 +183,10 @@ def moves_under_way(draw: st.DrawFn) -> tuple[ClusterSnapshot, list[PodMigration
                 progress = MigrationStatus(
                     phase=draw(st.sampled_from([Phase.PENDING, Phase.IN_PROGRESS] if number else list(Phase))),
                     target=draw(st.sampled_from(["", *NODES, "gone"])),
-                    uid=draw(st.sampled_from(["", uid_of("Pod", namespace, name), "another"])),
+                    pod_uid=draw(st.sampled_from(["", uid_of("Pod", namespace, name), "another"])),
                     replacement=draw(st.sampled_from([None, copy_of(f"copy-{name}")])),
                 )
-                made = PodMigration(namespace, f"m-{name}-{number}", MigrationSpec(name), progress, "uid", "1")
+                made = pod_migration(namespace, f"m-{name}-{number}", migration_spec(name), progress, "uid", "1")
                 migrations.append(made)
     return of(*pods), migrations
 
@@ -199,7 +199,7 @@ def _copy(name: str, namespace: str, state: str) -> Pod:
 
 
 def _begun(migrations: list[PodMigration], key: tuple[str, str]) -> list[PodMigration]:
-    return [m for m in migrations if (m.namespace, m.order.pod) == key and not m.progress.over]
+    return [m for m in migrations if (m.namespace, m.spec.pod.name) == key and not m.status.over]
 
 
 @given(moves_under_way())
@@ -217,9 +217,9 @@ def test_no_pods_weight_is_lost_or_doubled(world: tuple[ClusterSnapshot, list[Po
         if not begun:
             assert after[each.full_name] == before[each.full_name]
             continue
-        chosen = next((m for m in begun if m.progress.phase is Phase.IN_PROGRESS), begun[-1]).progress
+        chosen = next((m for m in begun if m.status.phase is Phase.IN_PROGRESS), begun[-1]).status
         stays = f"{each.namespace}/copy-{each.name}" in staying and chosen.replacement is not None
-        moves = chosen.uid in ("", each.uid)
+        moves = chosen.pod_uid in ("", each.uid)
         assert (each.full_name in after) != (stays and moves), "both count, or neither does"
         if each.full_name in after:
             assert after[each.full_name] == (chosen.target if moves and chosen.target in NODES else each.node)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.support.builders import NOW, cluster, deployment, node
 from tests.support.cli import Ran, rescheduler
 from tests.support.kubeconfigs import kubeconfig, written
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, moves_of, planned, rejected, rejection_of
+from tests.support.pod_migrations import replace
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, move
 
 MIGRATIONS = "/apis/rescheduler.io/v1alpha1/podmigrations"
@@ -145,10 +145,10 @@ class TestLiveClusters:
         ended = parse_instant(dumps.NOW) - 700.0
         web = ObjectReference("Deployment", "web", "uid-Deployment-default-web")
         past = replace(done("m1", ended, NOT_PAID, workload=web), namespace="default")
-        past = replace(past, progress=replace(past.progress, replacement=ObjectReference("Pod", "web-1", "uid-new")))
+        past = replace(past, status=replace(past.status, replacement=ObjectReference("Pod", "web-1", "uid-new")))
         body = encode_migration(past)
         body["metadata"]["uid"] = "m-uid"
-        status = encode_status(past, past.progress, ended)
+        status = encode_status(past, past.status, ended)
         body["status"] = {key: value for key, value in status.items() if value is not None}
         return [body]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -13,6 +11,7 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.revalidate import revalidate_moves
 from tests.support.builders import Row, cluster, deployment, node, pdb, pod, statefulset
+from tests.support.pod_migrations import replace
 
 NODES = [node("a"), node("b"), node("c")]
 
@@ -26,7 +25,7 @@ def move_of(snapshot: ClusterSnapshot, name: str, to: str, **fields: object) -> 
     found = next(each for each in snapshot.pods if each.name.startswith(name))
     method = Method.COPY if found.owner is None else Method.HANDOFF
     move = Move(found.namespace, found.name, found.node, to, "LoadBalancing", "why", method, uid=found.uid)
-    return replace(move, **fields)  # type: ignore[arg-type] # fields of a Move
+    return replace(move, **fields)
 
 
 def without(snapshot: ClusterSnapshot, name: str) -> ClusterSnapshot:

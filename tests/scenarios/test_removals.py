@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from rescheduler.cli.output.terminal import Terminal
 from rescheduler.kube.migrations import decode_migration, encode_migration, encode_status
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -30,6 +29,7 @@ from rescheduler_demo.plain import format_move
 from tests.support import builders as b
 from tests.support.cli import rescheduler
 from tests.support.planning import moves_of, planned, rejected
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 FAILED = "FailedPods"
 NODES = (b.node("a"), b.node("b"))
@@ -48,9 +48,9 @@ def plan_of(snapshot: ClusterSnapshot) -> Plan:
 
 
 def under_way(phase: Phase = Phase.IN_PROGRESS, **progress: Any) -> PodMigration:
-    known: dict[str, Any] = {"phase": phase, "method": Method.REMOVE, "uid": UID, "source": "a"}
-    order = MigrationSpec(POD, UID, method=Method.REMOVE, strategy=FAILED)
-    return PodMigration("default", "m", order, MigrationStatus(**(known | progress)), "m-uid", "1")
+    known: dict[str, Any] = {"phase": phase, "method": Method.REMOVE, "pod_uid": UID, "source": "a"}
+    order = migration_spec(POD, UID, method=Method.REMOVE, strategy=FAILED)
+    return pod_migration("default", "m", order, MigrationStatus(**(known | progress)), "m-uid", "1")
 
 
 def test_an_order_to_remove_is_judged_by_the_guards_that_matter() -> None:
@@ -119,13 +119,13 @@ def test_what_is_being_removed_is_not_planned_again(phase: Phase) -> None:
 
 
 def test_a_pod_of_the_same_name_that_came_after_it_is_another_matter() -> None:
-    settled = with_inflight_moves(world(), [under_way(uid="before")], 600.0)
+    settled = with_inflight_moves(world(), [under_way(pod_uid="before")], 600.0)
     assert not settled.pods[0].deleting
 
 
 def test_there_is_no_gain_to_judge_and_nobody_rests_for_it() -> None:
     owner = ObjectReference("Job", "job", "u")
-    done = under_way(Phase.COMPLETED, finished=b.NOW - 100, workload=owner, controller=owner)
+    done = under_way(Phase.COMPLETED, completion_time=b.NOW - 100, workload=owner, controller=owner)
     assert not outcomes.is_due(done, 10.0, b.NOW)
     assert outcomes.move_histories([done]) == {}
     assert outcomes.find_needed([done], Policy(), 60.0, b.NOW) == set()
@@ -135,8 +135,8 @@ def test_there_is_no_gain_to_judge_and_nobody_rests_for_it() -> None:
 def test_its_order_says_that_it_is_a_removal_and_a_move_leaves_the_method_open() -> None:
     (move,) = plan_of(world()).moves
     ordered = migration_of(move, 1, "now")
-    assert (ordered.order.method, ordered.order.target, ordered.order.uid) == (Method.REMOVE, "", UID)
-    assert migration_of(replace(move, method=Method.EVICT, target="b"), 1, "now").order.method is None
+    assert (ordered.spec.fixed_method, ordered.spec.target, ordered.spec.pod.uid) == (Method.REMOVE, "", UID)
+    assert migration_of(replace(move, method=Method.EVICT, target="b"), 1, "now").spec.fixed_method is None
 
 
 def test_it_survives_the_journal_and_the_definition_allows_it() -> None:
@@ -145,11 +145,11 @@ def test_it_survives_the_journal_and_the_definition_allows_it() -> None:
     assert "target" not in body["spec"]
     schema = POD_MIGRATION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     assert body["spec"]["method"] in schema["spec"]["properties"]["method"]["enum"]
-    status = encode_status(migration, replace(migration.progress, phase=Phase.COMPLETED), b.NOW)
+    status = encode_status(migration, replace(migration.status, phase=Phase.COMPLETED), b.NOW)
     assert status["method"] in schema["status"]["properties"]["method"]["enum"]
     assert {each["reason"] for each in status["conditions"]} == {"Removed"}
     read = decode_migration({**body, "status": {key: value for key, value in status.items() if value is not None}})
-    assert (read.order.method, read.progress.method, read.progress.target) == (Method.REMOVE, Method.REMOVE, "")
+    assert (read.spec.fixed_method, read.status.method, read.status.target) == (Method.REMOVE, Method.REMOVE, "")
 
 
 def test_it_survives_the_plan_format() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +28,7 @@ from tests.support.builders import (
 from tests.support.examples import examples
 from tests.support.generated import random_cluster
 from tests.support.planning import PolicyOptions, policy_of
+from tests.support.pod_migrations import replace
 from tests.support.twin import World, keeps_rules, refusals
 
 NODES = [node("a"), node("b"), node("c")]
@@ -178,14 +177,17 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
         (replace(wanted("bare", "b"), tried=(Method.COPY,)), "no method is left to try"),
         (replace(wanted(f"{WEB}-0", "b"), tried=(Method.HANDOFF, Method.EVICT)), "no method is left to try"),
         (
-            replace(wanted(f"{WEB}-0", "b"), method=Method.HANDOFF, tried=(Method.HANDOFF,)),
+            replace(wanted(f"{WEB}-0", "b"), method=Method.HANDOFF, tried_methods=(Method.HANDOFF,)),
             "handoff is the method ordered, and it did not work",
         ),
         (
             replace(wanted("db-0", "c"), method=Method.HANDOFF),
             "handoff is the method chosen for it, and only a ReplicaSet adopts",
         ),
-        (replace(wanted("db-0", "c"), tried=(Method.EVICT,)), "evict is the method chosen for it, and it did not work"),
+        (
+            replace(wanted("db-0", "c"), tried_methods=(Method.EVICT,)),
+            "evict is the method chosen for it, and it did not work",
+        ),
     ],
 )
 def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: MoveRequest, reason: str) -> None:
@@ -197,7 +199,9 @@ def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: MoveReques
 
 def test_where_handoff_did_not_work_eviction_is_next() -> None:
     judged = rulings(deployment("web", on=["a", "a"]))
-    assert judged.check(replace(wanted(f"{WEB}-0", "b"), tried=(Method.HANDOFF,))) == MoveVerdict(Method.EVICT, "b")
+    assert judged.check(replace(wanted(f"{WEB}-0", "b"), tried_methods=(Method.HANDOFF,))) == MoveVerdict(
+        Method.EVICT, "b"
+    )
 
 
 def test_the_ordered_method_is_taken_where_it_fits() -> None:
@@ -219,7 +223,7 @@ def test_a_refusal_leaves_no_trace() -> None:
     """A method that did not work is refused before its move is laid in: the room is another's."""
     rows = [*statefulset("db", on=["a", "b"], cpu=2), pod("bare", "a", cpu=2)]
     judged = Revalidator(cluster(node("a", cpu=8), node("b", cpu=8), node("c", cpu=2), rows), Policy())
-    assert judged.check(replace(wanted("db-0", "c"), tried=(Method.EVICT,))).method is None
+    assert judged.check(replace(wanted("db-0", "c"), tried_methods=(Method.EVICT,))).method is None
     assert judged.check(wanted("bare", "c")).method is Method.COPY
 
 

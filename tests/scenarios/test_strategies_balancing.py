@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +15,7 @@ from rescheduler.strategies.load_balancing import LoadBalancing, LoadBalancingSe
 from tests.support.builders import Row, cluster, daemonset, deployment, node, pod
 from tests.support.examples import examples, seeds
 from tests.support.planning import BALANCING, PolicyOptions, carried_out, moves_of, planned, policy_of, rejected
+from tests.support.pod_migrations import replace
 
 A, B, C = node("a", cpu=10, memory="10Gi"), node("b", cpu=10, memory="10Gi"), node("c", cpu=10, memory="10Gi")
 

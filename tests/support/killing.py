@@ -101,7 +101,7 @@ class Trap:
         async def trapped_store(
             journal: MigrationClient, migration: PodMigration, progress: MigrationStatus
         ) -> PodMigration:
-            was, is_now = self.is_in(migration, migration.progress), self.is_in(migration, progress)
+            was, is_now = self.is_in(migration, migration.status), self.is_in(migration, progress)
             if was and not is_now:
                 self.spring(LEAVING)
             entering = is_now and not was
@@ -120,7 +120,7 @@ class Trap:
 
         async def trapped(writer: CommandSender, command: Command) -> FailedCommand | None:
             migration = _at_work.get()
-            here = migration is not None and self.is_in(migration, migration.progress) and self.commands < len(AFTER)
+            here = migration is not None and self.is_in(migration, migration.status) and self.commands < len(AFTER)
             _armed.set(IN_REQUEST[self.commands].get(self.at.point, "") if here else "")
             refused = await carry_out(writer, command)
             _armed.set("")

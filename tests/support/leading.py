@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rescheduler.kube.client import ApiClient
@@ -41,6 +41,7 @@ from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
 from tests.support.migrations import undisturbed
 from tests.support.planning import planned
+from tests.support.pod_migrations import replace
 
 SECONDS = 120.0
 STATE = "kube-rescheduler-state"
@@ -83,7 +84,7 @@ class Leader:
                 while not (found := reached()):  # noqa: ASYNC110 - cache, board and pauses tell in ways of their own
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            known = [(each.full_name, each.progress) for each in self.watching.migrations.all()]
+            known = [(each.full_name, each.status) for each in self.watching.migrations.all()]
             raise AssertionError(f"not within {SECONDS} s: {what}; {known}") from None
         return found
 
@@ -95,12 +96,12 @@ class Leader:
 
     async def says(self, migration: PodMigration, text: str) -> PodMigration:
         """Wait until it says so."""
-        await self.until(f"{migration.name} says {text}", lambda: text in self.now(migration).progress.message)
+        await self.until(f"{migration.name} says {text}", lambda: text in self.now(migration).status.message)
         return self.now(migration)
 
     async def ends(self, migration: PodMigration) -> PodMigration:
         """Wait until it is over."""
-        await self.until(f"{migration.name} is over", lambda: self.now(migration).progress.over)
+        await self.until(f"{migration.name} is over", lambda: self.now(migration).status.over)
         return self.now(migration)
 
 

@@ -12,7 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rescheduler.kube.client import ApiClient
@@ -39,6 +39,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectRe
 from rescheduler.model.plan import Method
 from rescheduler.runtime.executor import MigrationExecutor, StartDecision
 from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
+from tests.support.pod_migrations import pod_migration, replace
 from tests.testbed.api import ApiError
 from tests.testbed.namespaces import LOOKED_FOR, NOT_SERVED
 from tests.testbed.processes import until
@@ -104,7 +105,7 @@ class Drive:
 
     manner: MigrationSettings = QUICK
     fuse: Fuse = field(default_factory=Fuse)
-    until: Callable[[PodMigration], bool] = lambda migration: migration.progress.over
+    until: Callable[[PodMigration], bool] = lambda migration: migration.status.over
     """When the process has done enough."""
     members: tuple[str, ...] = ()
     """The migrations of the proposal, if it is one of several."""
@@ -138,7 +139,7 @@ class Moves:
 
         async def add() -> PodMigration:
             async with ApiClient(self._connection) as client:
-                return await MigrationClient(client).add(PodMigration(self.space.name, name, order))
+                return await MigrationClient(client).add(pod_migration(self.space.name, name, order))
 
         return asyncio.run(add())
 
@@ -186,7 +187,7 @@ class Moves:
                 assert found is not None
                 if drive.until(found):
                     return found
-                assert time.monotonic() < deadline, f"not over after {_LONGEST} s: {found.progress}"
+                assert time.monotonic() < deadline, f"not over after {_LONGEST} s: {found.status}"
                 idle = len(drive.fuse.written) == written
                 written = len(drive.fuse.written)
                 await asyncio.sleep(_LOOK_AGAIN if idle else min(wait or 0.0, _LOOK_AGAIN))
@@ -256,15 +257,17 @@ async def admit(scene: StepContext) -> StartDecision:
         return StartDecision(None, "the pod is gone", never=True)
     owner = controller_of(pod)
     fitting = (Method.COPY,) if owner is None else (Method.HANDOFF, Method.EVICT)
-    wanted = [each for each in (migration.order.method, *fitting) if each and each not in migration.progress.tried]
+    wanted = [
+        each for each in (migration.spec.fixed_method, *fitting) if each and each not in migration.status.tried_methods
+    ]
     if not wanted:
-        return StartDecision(None, migration.progress.message, never=True)
+        return StartDecision(None, migration.status.message, never=True)
     begun = replace(
-        migration.progress,
+        migration.status,
         method=wanted[0],
-        uid=pod["metadata"]["uid"],
+        pod_uid=pod["metadata"]["uid"],
         source=pod["spec"]["nodeName"],
-        target=migration.order.target,
+        target=migration.spec.target,
         controller=ObjectReference(owner["kind"], owner["name"], owner["uid"]) if owner else None,
     )
     return StartDecision(begun)
@@ -312,13 +315,13 @@ def settled(space: Space, pods: int) -> Inventory:
 
 def audit(before: Inventory, after: Inventory, migration: PodMigration) -> None:
     """Nothing lost, nothing left: all is as it was, but for a replacement that took the original's place."""
-    original = ("Pod", migration.order.pod)
+    original = ("Pod", migration.spec.pod.name)
     unchanged = {key: body for key, body in before.items() if key != original}
     changed = {key: (body, after.get(key)) for key, body in unchanged.items() if after.get(key) != body}
     assert not changed, f"changed or lost: {changed}"
     new = {key: body for key, body in after.items() if key not in unchanged}
     if original in new and new[original]["uid"] == before[original]["uid"]:
-        assert migration.progress.phase is Phase.FAILED, "the original is still there"
+        assert migration.status.phase is Phase.FAILED, "the original is still there"
         assert new == {original: before[original]}, "rolled back, and yet not as before"
         return
     assert len(new) == 1, f"one pod must have taken the original's place: {sorted(new)}"

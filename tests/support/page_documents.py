@@ -230,7 +230,7 @@ def _migrations(nodes: Json, now: float) -> list[Json]:
         migration(nodes, "web-moving", now, phase="InProgress", step="AwaitReady"),
         migration(nodes, f"{LONG_NAME}-moving", now, phase="InProgress", step="Evict", method="evict", steps=EVICT)
         | {"pod": LONG_NAME, "attempts": 2, "message": "the budget allows no eviction now; tried again in 4 s"},
-        migration(nodes, "web-failed", now, phase="Failed", step="AwaitReady", finished=now - 60)
+        migration(nodes, "web-failed", now, phase="Failed", step="AwaitReady", completion_time=now - 60)
         | {
             "attempts": 3,
             "message": "rolled back: the replacement was not Ready after 10m0s: 0/4000 nodes are available, "

@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from rescheduler.decode.dump import DumpReader
@@ -24,6 +23,7 @@ from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
 from tests.support.applied import applied
 from tests.support.dumps import Object, dump
+from tests.support.pod_migrations import replace
 
 MAINTENANCE, OPTIMIZATION, BALANCING = "NodeMaintenance", "ResourceOptimization", "LoadBalancing"
 

@@ -78,7 +78,7 @@ class Replica:
 
         async def ask() -> bool:
             found = self._board.get((self._space.name, name)) if self._board is not None else None
-            return found is not None and found.progress.step == step
+            return found is not None and found.status.step == step
 
         return self._ask(ask())
 

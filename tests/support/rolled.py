@@ -7,7 +7,7 @@ groups, measured use, pods that wait for room. The same seed is always the same 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rescheduler.model.policy import (
     Allowances,
@@ -24,6 +24,7 @@ from rescheduler.model.usage import MeasuredUsage
 from rescheduler.strategies import discover
 from tests.support.generated import random_cluster, with_waiting_pods
 from tests.support.planning import threshold_fields
+from tests.support.pod_migrations import replace
 from tests.support.sample_settings import MANY, SampleSettings
 from tests.support.sample_settings import SETTINGS as FEW
 

@@ -142,7 +142,7 @@ def driven(space: Space) -> Iterator[None]:
     async def waiting() -> list[str]:
         async with ApiClient(connection) as client:
             found, _ = await MigrationClient(client).all(space.name)
-        return [each.name for each in found if not each.progress.over]
+        return [each.name for each in found if not each.status.over]
 
     def work() -> None:
         try:

@@ -24,6 +24,7 @@ from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve
+from tests.support.pod_migrations import pod_migration
 
 HERE = "127.0.0.1"
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -103,7 +104,7 @@ class Stage:
     ) -> PodMigration:
         """A migration comes or changes; each has a newer version than all before."""
         self._versions = getattr(self, "_versions", 0) + 1
-        made = PodMigration(
+        made = pod_migration(
             "shop", name, order, progress or MigrationStatus(), f"{name}-uid", str(self._versions), **more
         )
         self.watching.migrations.put(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from rescheduler import app
@@ -21,13 +21,14 @@ from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.events import Subject
 from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.web.metrics import Metrics
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.showing import NOW, Read, Stage, _Client
 
 
@@ -111,15 +112,15 @@ def test_a_plan_is_not_ordered_whose_configuration_is_no_longer_in_force() -> No
 
 def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
     cycles = Cycles()
-    wanted = MigrationSpec("web-9", strategy="LoadBalancing", windowed=True)
-    before = PodMigration("shop", "before", wanted, MigrationStatus(Phase.COMPLETED, started=NOW - 60, attempts=1))
+    wanted = migration_spec("web-9", strategy="LoadBalancing", windowed=True)
+    before = pod_migration("shop", "before", wanted, MigrationStatus(Phase.COMPLETED, start_time=NOW - 60, attempts=1))
     cycles.cycling.watching.migrations.put(before)
     for most in (1, 2):
         cycles.live_config.swap(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
         cycles.once()
     assert [len(plan.moves) for plan in cycles.plans] == [0, 1]
     assert {each.guard for each in cycles.plans[0].rejections} == {"MovesPerHourPerNamespace"}
-    assert [each.order.windowed for each in cycles.ordered] == [True]
+    assert [each.spec.windowed for each in cycles.ordered] == [True]
 
 
 def test_a_plan_waits_for_what_is_used_and_goes_by_what_is_in_force_then() -> None:

@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from rescheduler.cli.progress import MigrationProgress, describe_migration, show_progress
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 
 class _Terminal(io.StringIO):
@@ -17,7 +18,7 @@ class _Terminal(io.StringIO):
 
 
 def migration(name: str, phase: Phase = Phase.IN_PROGRESS, **made: object) -> PodMigration:
-    return PodMigration("shop", name, MigrationSpec(f"web-{name}"), MigrationStatus(phase, **made))  # type: ignore[arg-type] # its fields
+    return pod_migration("shop", name, migration_spec(f"web-{name}"), MigrationStatus(phase, **made))  # type: ignore[arg-type] # its fields
 
 
 def _shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *told: PodMigration) -> str:

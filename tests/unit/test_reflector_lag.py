@@ -16,9 +16,10 @@ from rescheduler.kube import reflector as module
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.reflector import Reflector
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase
 from rescheduler.runtime.informers import MIGRATIONS, Informers, InformerStatus
 from tests.support.kubeconfigs import connection
+from tests.support.pod_migrations import migration_spec, pod_migration
 from tests.unit.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
 
 
@@ -104,6 +105,6 @@ def test_each_kind_is_told_with_its_size(tmp_path: Path) -> None:
     watching = Informers(client, "test", [NODES, MIGRATIONS])
     watching.cache.put("Node", json.dumps(node("a", 1)).encode())
     for name in ("one", "two"):
-        watching.migrations.put(PodMigration("shop", name, MigrationSpec("web")))
+        watching.migrations.put(pod_migration("shop", name, migration_spec("web")))
     assert watching.statuses() == [InformerStatus("nodes", 1, None, ""), InformerStatus("podmigrations", 2, None, "")]
     assert [watching.migrations.count(phase) for phase in Phase] == [2, 0, 0, 0]

@@ -13,8 +13,8 @@ from rescheduler.decode.reader import ObjectReader
 from rescheduler.migration.observation import Observation, StepContext
 from rescheduler.migration.steps.common import rollout_reason
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.objects import Workload
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 BUSY, UNSEEN = "is being rolled out or scaled", "has changes that its controller has not seen yet"
 CALM: Json = {
@@ -50,7 +50,7 @@ def migrations(body: Json) -> str:
         controller=workload("ReplicaSet") if body["kind"] == "Deployment" else body,
         deployment=body if body["kind"] == "Deployment" else None,
     )
-    found = rollout_reason(StepContext(PodMigration("shop", "m", MigrationSpec("web-a")), seen, 0.0))
+    found = rollout_reason(StepContext(pod_migration("shop", "m", migration_spec("web-a")), seen, 0.0))
     return found.removeprefix(f"{body['kind']} web ")
 
 

@@ -300,10 +300,10 @@ class PlacementAdvisor:
         found = next((each for each in under_way if _is_its_pod(each, newcomer)), None)
         if found is None:
             waiting = (each for each in under_way if self._waits_for(each, newcomer))
-            found = min(waiting, key=lambda each: (each.progress.started or 0.0, each.name), default=None)
+            found = min(waiting, key=lambda each: (each.status.start_time or 0.0, each.name), default=None)
         if found is None:
             return None
-        progress, order = found.progress, found.order
+        progress, order = found.status, found.spec
         return ExpectedMove(
             migration=found.name,
             source=progress.source,
@@ -311,8 +311,8 @@ class PlacementAdvisor:
             target_host=self._host(progress.target),
             source_host=self._host(progress.source),
             strategy=order.strategy,
-            original_uid=progress.uid,
-            original_name=order.pod,
+            original_uid=progress.pod_uid,
+            original_name=order.pod.name,
             gate=self._settings().gate and progress.replacement is None,
         )
 
@@ -323,15 +323,15 @@ class PlacementAdvisor:
 
     def _waits_for(self, migration: PodMigration, newcomer: NewPod) -> bool:
         """Whether a pod of this controller is the one that it waits for, as far as can be told before it is there."""
-        progress = migration.progress
+        progress = migration.status
         if progress.step not in _WAITING or progress.replacement is not None:
             return False
         if newcomer.owner is not None and newcomer.owner.kind == "StatefulSet":
-            return newcomer.name == migration.order.pod
+            return newcomer.name == migration.spec.pod.name
         # Another that was made since, and is marked already, is the one: this is a pod of a scale-up.
         others = self._marked.get((migration.namespace, migration.name), {})
         mine = (newcomer.namespace, newcomer.name)
-        return all(uid == progress.uid or key == mine for key, uid in others.items())
+        return all(uid == progress.pod_uid or key == mine for key, uid in others.items())
 
     def _avoid(self, newcomer: NewPod) -> Mapping[str, str]:
         if newcomer.labels.get(labels.RESCHEDULING) == "disabled":
@@ -379,7 +379,7 @@ class PlacementAdvisor:
 
 def _steers(migration: PodMigration, controller: str) -> bool:
     """Whether it is a move that leads a pod which this controller makes."""
-    progress = migration.progress
+    progress = migration.status
     return (
         progress.phase is Phase.IN_PROGRESS
         and progress.method is Method.EVICT
@@ -393,8 +393,8 @@ def _steers(migration: PodMigration, controller: str) -> bool:
 def _is_its_pod(migration: PodMigration, newcomer: NewPod) -> bool:
     """Whether the pod says so itself, or the migration has recorded it."""
     if newcomer.labels.get(labels.MIGRATION_ID) == migration.name:
-        return newcomer.uid != migration.progress.uid
-    known = migration.progress.replacement
+        return newcomer.uid != migration.status.pod_uid
+    known = migration.status.replacement
     if known is None or not newcomer.name:
         return False
     return known.uid == newcomer.uid if known.uid and newcomer.uid else known.name == newcomer.name

@@ -22,7 +22,14 @@ from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, 
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.naming import migration_name
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import MigrationSpec, PodMigration
+from rescheduler.model.migration import (
+    MigrationSpec,
+    ObjectMeta,
+    PodMigration,
+    PodReference,
+    ProposalReference,
+    RequestedMethod,
+)
 from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -130,17 +137,20 @@ def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[ObjectKey, PodMigrati
         sizes[move.proposal] = sizes.get(move.proposal, 0) + 1
     return {
         _key(move): PodMigration(
-            move.namespace,
-            migration_name(move.pod, move.uid, digest),
+            ObjectMeta(move.namespace, migration_name(move.pod, move.uid, digest)),
             MigrationSpec(
-                move.pod, move.uid or uids.get(_key(move), ""), move.target, move.method, move.strategy, move.reason,
-                proposal=f"plan-{digest}-{move.proposal}" if sizes[move.proposal] > 1 else "",
-                members=sizes[move.proposal],
+                PodReference(move.pod, move.uid or uids.get(_key(move), "")),
+                move.target, RequestedMethod(move.method), move.strategy, move.reason,
                 expected_gain=move.gain,
+                proposal=_proposal(f"plan-{digest}-{move.proposal}", sizes[move.proposal]),
             ),
         )
         for move in plan.moves
     }  # fmt: skip
+
+
+def _proposal(name: str, members: int) -> ProposalReference | None:
+    return ProposalReference(name, members) if members > 1 else None
 
 
 def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) -> list[CheckedMove]:

@@ -54,7 +54,9 @@ class ApprovalCandidates:
     def waiting(self) -> list[PodMigration]:
         """Those of the meant namespaces that wait for approval; the oldest plan first."""
         found = [each for each in self.migrations if each.awaits_approval and self.home in ("", each.namespace)]
-        return sorted(found, key=lambda each: (each.created or 0.0, each.order.plan, each.namespace, each.name))
+        return sorted(
+            found, key=lambda each: (each.metadata.creation_timestamp or 0.0, each.spec.plan, each.namespace, each.name)
+        )
 
     def chosen(self, names: Sequence[str]) -> list[PodMigration]:
         """What the names mean, each once; UnknownError names the first that means nothing."""
@@ -66,7 +68,7 @@ class ApprovalCandidates:
         return add_group_members(chosen, self.migrations)
 
     def _named(self, name: str) -> list[PodMigration]:
-        plan = [each for each in self.migrations if each.order.plan == name]
+        plan = [each for each in self.migrations if each.spec.plan == name]
         if self.named and self.home:
             plan = [each for each in plan if each.namespace == self.home]
         if plan:  # of one that nobody waits for any more, each is told why
@@ -79,7 +81,7 @@ class ApprovalCandidates:
 
     def _unknown(self, name: str) -> str:
         waiting = [each for each in self.migrations if each.awaits_approval]
-        names = {text for each in waiting for text in (each.order.plan, each.name, each.full_name) if text}
+        names = {text for each in waiting for text in (each.spec.plan, each.name, each.full_name) if text}
         near = difflib.get_close_matches(name, sorted(names))
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         where = f" in namespace {self.home}" if self.home else ""

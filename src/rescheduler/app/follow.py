@@ -197,7 +197,7 @@ class _Waiter:
         else:
             migration = _migration(change.body)
             self._noticed(migration)
-            if migration.progress.over:
+            if migration.status.over:
                 self.ended[change.key] = migration
         self._look()
 

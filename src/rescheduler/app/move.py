@@ -18,7 +18,7 @@ from rescheduler.migration.naming import migration_name
 from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, labels_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, PodMigration
+from rescheduler.model.migration import MigrationSpec, ObjectMeta, PodMigration, PodReference, RequestedMethod
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -70,18 +70,20 @@ def landing(live: LiveCluster, migration: PodMigration) -> str:
     """The node that a completed migration's replacement is on; where that is gone again, where it was sent."""
 
     async def look() -> str:
-        replacement = migration.progress.replacement
+        replacement = migration.status.replacement
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             found = replacement and await ObjectClient(client).find("Pod", migration.namespace, replacement.name)
         return str(found["spec"].get("nodeName", "")) if found else ""
 
-    return asyncio.run(look()) or migration.progress.target
+    return asyncio.run(look()) or migration.status.target
 
 
 def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> MoveVerdict:
     """What the controller would say to it now: method and node, or why not."""
-    order, pod = migration.order, (migration.namespace, migration.order.pod)
-    return Revalidator(snapshot, policy).check(MoveRequest(*pod, order.uid, order.target, order.method, by_hand=True))
+    order, pod = migration.spec, (migration.namespace, migration.spec.pod.name)
+    return Revalidator(snapshot, policy).check(
+        MoveRequest(*pod, order.pod.uid, order.target, order.fixed_method, by_hand=True)
+    )
 
 
 def draft(migration: PodMigration) -> Json:
@@ -112,9 +114,9 @@ async def check(client: ApiClient, wish: ManualMove) -> PodMigration:
     uid = str(pod["metadata"]["uid"])
     # By hand, the same move may well be ordered again: the moment tells one occasion from another.
     name = migration_name(wish.pod, uid, format_instant(time.time()))
-    return PodMigration(
-        wish.namespace, name, MigrationSpec(wish.pod, uid, wish.target, wish.method, reason=wish.reason)
-    )
+    method = RequestedMethod(wish.method) if wish.method else RequestedMethod.AUTO
+    spec = MigrationSpec(PodReference(wish.pod, uid), wish.target, method, reason=wish.reason)
+    return PodMigration(ObjectMeta(wish.namespace, name), spec)
 
 
 def _check_pod(pod: Json) -> None:

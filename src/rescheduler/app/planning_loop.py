@@ -151,6 +151,6 @@ async def _until_over(board: MigrationCache, ordered: Iterable[PodMigration]) ->
     while True:
         changed.clear()
         found = [board.get(key) for key in keys]
-        if all(each is None or each.progress.over for each in found):
-            return Counter(Phase.FAILED if each is None else each.progress.phase for each in found)
+        if all(each is None or each.status.over for each in found):
+            return Counter(Phase.FAILED if each is None else each.status.phase for each in found)
         await changed.wait()

@@ -152,7 +152,7 @@ def _followed(live: app.LiveCluster, entries: Sequence[AppliedMove], timeout: fl
 def _end(entries: Sequence[AppliedMove], ended: Ended) -> None:
     """The exit code: a move that failed weighs more than one that was refused."""
     if ended:
-        completed = sum(one is not None and one.progress.phase is Phase.COMPLETED for one in ended.values())
+        completed = sum(one is not None and one.status.phase is Phase.COMPLETED for one in ended.values())
         messages.note(f"{completed} of {len(ended)} moves are completed")
         if completed < len(ended):
             lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
@@ -166,5 +166,5 @@ def _fate(ended: Ended, key: tuple[str, str]) -> str:
     one = ended[key]
     if one is None:
         return "deleted before it was over"
-    failed = one.progress.phase is Phase.FAILED
-    return f"pod {one.order.pod} was not moved: {one.progress.message}" if failed else ""
+    failed = one.status.phase is Phase.FAILED
+    return f"pod {one.spec.pod.name} was not moved: {one.status.message}" if failed else ""

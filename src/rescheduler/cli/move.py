@@ -138,7 +138,7 @@ def _rehearse(live: app.LiveCluster, migration: PodMigration, policy: Policy, ou
     with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
     ruling = app_move.ruling(snapshot, policy, migration)
-    title = f"pod {migration.namespace}/{migration.order.pod}"
+    title = f"pod {migration.namespace}/{migration.spec.pod.name}"
     if ruling.method is None:
         until = "; the move would wait for that to change" if ruling.temporary else ""
         raise messages.CommandError(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
@@ -170,7 +170,7 @@ def _goes_on(migration: PodMigration, why: str) -> str:
 
 
 def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> None:
-    made, title = ended.progress, f"pod {ended.namespace}/{ended.order.pod}"
+    made, title = ended.status, f"pod {ended.namespace}/{ended.spec.pod.name}"
     if made.phase is Phase.FAILED:
         raise messages.CommandError(
             f"{title} was not moved: {made.message or 'no reason is given'}", code=messages.FAILED

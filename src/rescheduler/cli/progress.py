@@ -176,15 +176,15 @@ class MigrationProgress:
         self._line.state(told if self._total == 1 else f"{self._tally()}; {told}")
 
     def _tally(self) -> str:
-        phases = [each.progress.phase for each in self.known.values()]
+        phases = [each.status.phase for each in self.known.values()]
         done, failed = phases.count(Phase.COMPLETED), phases.count(Phase.FAILED)
         return f"{done} of {self._total} moved" + (f", {failed} failed" if failed else "")
 
 
 def describe_migration(migration: PodMigration) -> str:
     """How one migration stands, in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
-    made = migration.progress
-    title = f"{migration.namespace}/{migration.order.pod}"
+    made = migration.status
+    title = f"{migration.namespace}/{migration.spec.pod.name}"
     again = f" (attempt {made.attempts})" if made.attempts > 1 and not made.over else ""
     at = made.step or made.phase.value
     return f"{title}: {at}{again}" + (f": {made.message}" if made.message else "")

@@ -69,9 +69,9 @@ async def reject(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry:
 def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigration]) -> list[PodMigration]:
     """Add the migrations of the same proposals that still wait for approval: a proposal is all or nothing."""
     found = {(each.namespace, each.name): each for each in chosen}
-    proposals = {each.order.proposal for each in found.values() if each.order.members > 1}
+    proposals = {each.spec.proposal_name for each in found.values() if each.spec.members > 1}
     for each in sorted(known, key=lambda one: (one.namespace, one.name)):
-        if each.order.members > 1 and each.order.proposal in proposals and each.awaits_approval:
+        if each.spec.members > 1 and each.spec.proposal_name in proposals and each.awaits_approval:
             found.setdefault((each.namespace, each.name), each)
     return list(found.values())
 
@@ -106,7 +106,11 @@ class _Annotator:
     async def _write(self, found: PodMigration) -> bool:
         """Write the annotation; False if the migration is no longer what was read."""
         annotation = labels.APPROVED if self.wanted is ApprovalOutcome.APPROVED else labels.REJECTED
-        metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {annotation: self.person}}
+        metadata = {
+            "uid": found.uid,
+            "resourceVersion": found.metadata.resource_version,
+            "annotations": {annotation: self.person},
+        }
         request = ApiRequest(
             "PATCH",
             path_of("PodMigration", found.namespace, found.name),
@@ -120,17 +124,17 @@ class _Annotator:
 def _result_without_write(found: PodMigration, wanted: ApprovalOutcome) -> ApprovalResult | None:
     """Return the result if nothing has to be written."""
     key = (found.namespace, found.name)
-    if found.progress.over:
-        said = f": {found.progress.message}" if found.progress.message else ""
-        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.progress.phase.value} already{said}")
+    if found.status.over:
+        said = f": {found.status.message}" if found.status.message else ""
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.status.phase.value} already{said}")
     if found.rejected_by:
         if wanted is ApprovalOutcome.REJECTED:
             return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.rejected_by)
         return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"{found.rejected_by} has rejected it")
-    if not found.order.needs_approval:
+    if not found.spec.approval_required:
         return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it needs no approval")
     if wanted is ApprovalOutcome.APPROVED and found.approved_by:
         return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.approved_by)
-    if found.progress.phase is Phase.IN_PROGRESS:
+    if found.status.phase is Phase.IN_PROGRESS:
         return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it has begun; deleting it rolls it back")
     return None

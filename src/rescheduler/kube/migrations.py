@@ -1,8 +1,8 @@
-"""The conditions of a PodMigration, by which `kubectl wait` and other tools tell where it is.
+"""PodMigrations in the cluster: decoding, writing, and the conditions by which `kubectl wait` tells where they are.
 
-`journal_format` writes them with every status. All three are always there, True or False: `Progressing` while it is
-being carried out, `Completed` once the pod has been moved or removed, `Failed` once it is given up and everything is
-undone. The time of a condition is when its status changed; reason and message may change in between.
+All three conditions are always there: `Progressing` while a migration is carried out, `Completed` once the pod has
+been moved or removed, `Failed` once it is given up and everything is undone. `lastTransitionTime` is when the status
+of a condition last changed; reason and message may change in between.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.kube import migration_structs as wire
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import FIELD_MANAGER, path_of
@@ -22,69 +21,19 @@ from rescheduler.migration.lifecycle import AWAITING_APPROVAL, ROLL_BACK
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import (
+    ConditionStatus,
     MigrationCondition,
-    MigrationSpec,
     MigrationStatus,
-    MoveOutcome,
-    ObjectReference,
     Phase,
     PodMigration,
+    encode_value,
 )
 from rescheduler.model.plan import Method
-from rescheduler.model.time import (
-    DurationError,
-    InstantError,
-    format_duration,
-    format_instant,
-    parse_duration,
-    parse_instant,
-)
+from rescheduler.model.time import decode_time
 
-PROGRESSING = "Progressing"
-COMPLETED = "Completed"
-FAILED = "Failed"
-_LONGEST = 32_768  # characters of a message, as for all conditions in Kubernetes
-
-
-def conditions_of(migration: PodMigration, progress: MigrationStatus, now: float) -> list[Json]:
-    """The conditions that this progress gives a migration."""
-    phase, reason = progress.phase, _reason(migration, progress)
-    true_in = {PROGRESSING: Phase.IN_PROGRESS, COMPLETED: Phase.COMPLETED, FAILED: Phase.FAILED}
-    since = {each.type: (each.status, each.since) for each in migration.conditions}
-    found: list[Json] = []
-    for name, needed in true_in.items():
-        status = "True" if phase is needed else "False"
-        before, changed = since.get(name, ("", None))
-        found.append(
-            {
-                "type": name,
-                "status": status,
-                "reason": reason,
-                "message": progress.message[:_LONGEST],
-                "lastTransitionTime": format_instant(now if before != status or changed is None else changed),
-                "observedGeneration": migration.generation,
-            }
-        )
-    return found
-
-
-def _reason(migration: PodMigration, progress: MigrationStatus) -> str:
-    """Where the migration is, in one word; the same for all its conditions."""
-    match progress.phase:
-        case Phase.PENDING if migration.order.paused:
-            return "Paused"
-        case Phase.PENDING if migration.awaits_approval or progress.message.startswith(AWAITING_APPROVAL):
-            return "AwaitingApproval"
-        case Phase.PENDING:
-            return "WaitingToRetry" if progress.attempts else "Waiting"
-        case Phase.IN_PROGRESS if progress.step == ROLL_BACK:
-            return "RollingBack"
-        case Phase.IN_PROGRESS:
-            return progress.step or "Beginning"
-        case Phase.COMPLETED:
-            return "Removed" if progress.method is Method.REMOVE else "Moved"
-        case Phase.FAILED:
-            return "RolledBack" if progress.attempts else "NotPossible"
+_CONDITIONS = {"Progressing": Phase.IN_PROGRESS, "Completed": Phase.COMPLETED, "Failed": Phase.FAILED}
+"""The conditions, and the phase in which each is True."""
+_LONGEST = 32_768  # characters of a condition's message
 
 
 class InvalidMigrationError(ValueError):
@@ -92,215 +41,94 @@ class InvalidMigrationError(ValueError):
 
 
 def decode_migration(body: Json) -> PodMigration:
-    """The migration that an object tells of."""
+    """Read an object of the cluster."""
     try:
-        found = msgspec.convert(body, wire.PodMigration)
-        meta, status = found.metadata, found.status
-        return PodMigration(
-            meta.namespace,
-            meta.name,
-            _order(found.spec),
-            _progress(status),
-            meta.uid,
-            meta.resource_version,
-            _instant(meta.creation_timestamp, "metadata.creationTimestamp"),
-            meta.generation,
-            tuple(
-                MigrationCondition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
-                for each in status.conditions
-            ),
-            _person(meta.annotations, labels.APPROVED),
-            _person(meta.annotations, labels.REJECTED),
-        )
+        found = msgspec.convert(body, PodMigration, dec_hook=decode_time)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
-        raise _complaint(body, where.strip(".`"), what) from error
-    except _FieldError as error:
-        raise _complaint(body, error.path, str(error)) from error
+        raise _invalid(body, where.strip(".`"), what) from error
+    if not found.spec.pod.name:
+        raise _invalid(body, "spec.pod.name", "is empty")
+    return found
 
 
-def encode_migration(migration: PodMigration) -> Json:
-    """The object to create for a migration."""
-    order = migration.order
-    spec: Json = {
-        "pod": {"name": order.pod, "uid": order.uid},
-        "target": order.target,
-        "method": order.method.value if order.method else wire.AUTO,
-        "strategy": order.strategy,
-        "reason": order.reason,
-        "paused": order.paused,
-    }
-    if order.timeout is not None:
-        spec["timeout"] = format_duration(order.timeout)
-    if order.members > 1:
-        spec["proposal"] = {"name": order.proposal, "members": order.members}
-    if order.needs_approval:
-        spec["approvalRequired"] = True
-    if order.windowed:
-        spec["windowed"] = True
-    if order.expected_gain is not None:
-        spec["expectedGain"] = order.expected_gain
-    if not order.uid:
-        del spec["pod"]["uid"]
-    metadata: Json = {"name": migration.name, "namespace": migration.namespace}
-    if order.plan:  # as a label, too: that is how people select what they approve of
-        spec["plan"] = order.plan
-        metadata["labels"] = {labels.PLAN: order.plan}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": metadata,
-        "spec": {k: v for k, v in spec.items() if v != ""},
-    }
-
-
-def encode_status(migration: PodMigration, progress: MigrationStatus, now: float) -> Json:
-    """The status that tells of a migration's new progress, as a merge patch: what has no value is null, so it goes."""
-    status: Json = {
-        "phase": progress.phase.value,
-        "step": progress.step,
-        "method": progress.method.value if progress.method else "",
-        "podUID": progress.uid,
-        "source": progress.source,
-        "target": progress.target,
-        "controller": _reference_object(progress.controller),
-        "workload": _reference_object(progress.workload),
-        "replacement": _reference_object(progress.replacement),
-        "bystanders": list(progress.bystanders),
-        "attempts": progress.attempts,
-        "triedMethods": [method.value for method in progress.tried],
-        "message": progress.message,
-        "remark": progress.remark,
-        "startTime": _stamp(progress.started),
-        "stepTime": _stamp(progress.step_started),
-        "completionTime": _stamp(progress.finished),
-        "retryTime": _stamp(progress.retry_at),
-        "outcome": _outcome_object(progress.outcome),
-        "observedGeneration": migration.generation,
-        "conditions": conditions_of(migration, progress, now),
-    }
-    return _without_empty(status)
-
-
-def _order(spec: wire.Spec) -> MigrationSpec:
-    proposal = spec.proposal or wire.Proposal("")
-    if not spec.pod.name:
-        raise _FieldError("spec.pod.name", "is empty")
-    return MigrationSpec(
-        spec.pod.name,
-        spec.pod.uid,
-        spec.target,
-        _method(spec.method, "spec.method"),
-        spec.strategy,
-        spec.reason,
-        proposal.name,
-        proposal.members,
-        spec.paused,
-        _duration(spec.timeout, "spec.timeout"),
-        spec.approval_required,
-        spec.plan,
-        spec.expected_gain,
-        spec.windowed,
-    )
-
-
-def _progress(status: wire.Status) -> MigrationStatus:
-    return MigrationStatus(
-        status.phase,
-        status.step,
-        _method(status.method, "status.method"),
-        status.pod_uid,
-        status.source,
-        status.target,
-        _reference(status.controller),
-        _reference(status.workload),
-        _reference(status.replacement),
-        status.bystanders,
-        status.attempts,
-        status.tried_methods,
-        status.message,
-        _instant(status.start_time, "status.startTime"),
-        _instant(status.step_time, "status.stepTime"),
-        _instant(status.completion_time, "status.completionTime"),
-        _instant(status.retry_time, "status.retryTime"),
-        status.remark,
-        _outcome(status.outcome),
-    )
-
-
-class _FieldError(ValueError):
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
-
-
-def _complaint(body: Json, path: str, what: str) -> InvalidMigrationError:
+def _invalid(body: Json, path: str, what: str) -> InvalidMigrationError:
     metadata = body.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
     title = f"{KIND} {named.get('namespace', '')}/{named.get('name', '')}"
     return InvalidMigrationError(": ".join(part for part in (title, path, what) if part))
 
 
-def _method(text: str, path: str) -> Method | None:
-    if text in ("", wire.AUTO):
-        return None
-    try:
-        return Method(text)
-    except ValueError:
-        known = ", ".join((wire.AUTO, *Method))
-        raise _FieldError(path, f"{text!r} is not one of {known}") from None
+def encode_migration(migration: PodMigration) -> Json:
+    """The object to create for a migration."""
+    metadata: Json = {"name": migration.name, "namespace": migration.namespace}
+    if migration.spec.plan:  # also a label: people select by it what they approve
+        metadata["labels"] = {labels.PLAN: migration.spec.plan}
+    spec = _without_empty(encode_value(migration.spec))
+    # Only `paused` is always written: older definitions do not have the other switches.
+    spec = {key: value for key, value in spec.items() if value is not False or key == "paused"}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
 
 
-def _duration(text: str, path: str) -> float | None:
-    try:
-        return parse_duration(text) if text else None
-    except DurationError as error:
-        raise _FieldError(path, str(error)) from error
+def encode_status(migration: PodMigration, status: MigrationStatus, now: float) -> Json:
+    """A merge patch that makes this the status of a migration. What has no value is null, so that it goes."""
+    body: Json = encode_value(
+        msgspec.structs.replace(
+            status,
+            observed_generation=migration.metadata.generation,
+            conditions=_conditions(migration, status, now),
+        )
+    )
+    return _with_nulls(body)
 
 
-def _instant(text: str, path: str) -> float | None:
-    try:
-        return parse_instant(text) if text else None
-    except InstantError as error:
-        raise _FieldError(path, str(error)) from error
+def _is_empty(value: object) -> bool:
+    return value is None or value in ("", [])
 
 
-def _person(annotations: dict[str, str], mark: str) -> str:
-    """Who approves, or rejects; people may just write "true", and take it back with "false"."""
-    said = annotations.get(mark, "").strip()
-    return "" if said.lower() in ("false", "no") else said
+def _without_empty(body: Json) -> Json:
+    kept = {key: value for key, value in body.items() if not _is_empty(value)}
+    return {key: _without_empty(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
-def _outcome(found: wire.Outcome | None) -> MoveOutcome | None:
-    if found is None:
-        return None
-    return MoveOutcome(found.verdict, found.gain, _instant(found.assessed_time, "status.outcome.assessedTime"))
+def _with_nulls(body: Json) -> Json:
+    """Also inside objects: else the UID of the object that was referred to before would stay."""
+    return {
+        key: _with_nulls(value) if isinstance(value, dict) else None if _is_empty(value) else value
+        for key, value in body.items()
+    }
 
 
-def _outcome_object(outcome: MoveOutcome | None) -> Json | None:
-    if outcome is None:
-        return None
-    assessed = _stamp(outcome.assessed)
-    return {"verdict": outcome.verdict.value, "gain": outcome.gain, "assessedTime": assessed}
+def _conditions(migration: PodMigration, status: MigrationStatus, now: float) -> tuple[MigrationCondition, ...]:
+    """The conditions that this status gives a migration."""
+    before = {each.type: each for each in migration.status.conditions}
+    reason, message = _reason(migration, status), status.message[:_LONGEST]
+    found: list[MigrationCondition] = []
+    for name, phase in _CONDITIONS.items():
+        holds = ConditionStatus.TRUE if status.phase is phase else ConditionStatus.FALSE
+        last = before.get(name)
+        since = last.last_transition_time if last is not None and last.status is holds else now
+        found.append(MigrationCondition(name, holds, since, reason, message, migration.metadata.generation))
+    return tuple(found)
 
 
-def _reference(found: wire.Reference | None) -> ObjectReference | None:
-    return ObjectReference(found.kind, found.name, found.uid) if found else None
-
-
-def _reference_object(reference: ObjectReference | None) -> Json | None:
-    if reference is None:
-        return None
-    # A merge patch would leave the UID of the object that was referred to before, if it were not taken away.
-    return _without_empty({"kind": reference.kind, "name": reference.name, "uid": reference.uid})
-
-
-def _without_empty(fields: Json) -> Json:
-    return {key: None if value in ("", []) else value for key, value in fields.items()}
-
-
-def _stamp(seconds: float | None) -> str | None:
-    return format_instant(seconds) if seconds is not None else None
+def _reason(migration: PodMigration, status: MigrationStatus) -> str:
+    """Where the migration is, in one word; the same for all its conditions."""
+    match status.phase:
+        case Phase.PENDING if migration.spec.paused:
+            return "Paused"
+        case Phase.PENDING if migration.awaits_approval or status.message.startswith(AWAITING_APPROVAL):
+            return "AwaitingApproval"
+        case Phase.PENDING:
+            return "WaitingToRetry" if status.attempts else "Waiting"
+        case Phase.IN_PROGRESS if status.step == ROLL_BACK:
+            return "RollingBack"
+        case Phase.IN_PROGRESS:
+            return status.step or "Beginning"
+        case Phase.COMPLETED:
+            return "Removed" if status.method is Method.REMOVE else "Moved"
+        case Phase.FAILED:
+            return "RolledBack" if status.attempts else "NotPossible"
 
 
 _UNKNOWN = {
@@ -326,7 +154,7 @@ class MigrationClient:
         """Store a new migration; one that is there under the same name already is given back as it is."""
         body = msgspec.json.encode(encode_migration(migration))
         path, params = path_of(KIND, migration.namespace), {"fieldManager": FIELD_MANAGER}
-        if migration.order.needs_approval or migration.order.windowed:
+        if migration.spec.approval_required or migration.spec.windowed:
             # An older definition, which we may not update, would drop the field: then nobody would be asked, or waited.
             params["fieldValidation"] = "Strict"
         try:
@@ -364,15 +192,15 @@ class MigrationClient:
                     complaints.append(str(error))
         return migrations, complaints
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def store(self, migration: PodMigration, status: MigrationStatus) -> PodMigration:
         """Record progress over the version that was read."""
         # The version alone says which object is meant: no other object ever has it, not even one of the same name.
-        metadata = {"resourceVersion": migration.version}
+        metadata = {"resourceVersion": migration.metadata.resource_version}
         request = ApiRequest(
             "PATCH",
             path_of(KIND, migration.namespace, migration.name, "status"),
             {"fieldManager": FIELD_MANAGER},
-            msgspec.json.encode({"metadata": metadata, "status": encode_status(migration, progress, self._now())}),
+            msgspec.json.encode({"metadata": metadata, "status": encode_status(migration, status, self._now())}),
             "application/merge-patch+json",
             answers=frozenset({404, 409}),
         )

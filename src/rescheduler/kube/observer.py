@@ -34,9 +34,9 @@ class MigrationObserver(ObjectClient):
 
     async def look(self, migration: PodMigration, parts: frozenset[ObservedPart] = EVERYTHING) -> Observation:
         """Read the current state of a migration's objects; only the requested parts of it."""
-        namespace, progress, order = migration.namespace, migration.progress, migration.order
+        namespace, progress, order = migration.namespace, migration.status, migration.spec
         async with _read_together() as reads:
-            found = reads.create_task(self.find("Pod", namespace, order.pod))
+            found = reads.create_task(self.find("Pod", namespace, order.pod.name))
             successor = reads.create_task(self._replacement(migration))
             node = reads.create_task(self._node(progress.target or order.target))
             known = reads.create_task(self._find_referenced(namespace, progress.controller))
@@ -45,7 +45,7 @@ class MigrationObserver(ObjectClient):
             budgets = reads.create_task(self._list_if(ObservedPart.BUDGETS in parts, "PodDisruptionBudget", namespace))
             services = reads.create_task(self._list_if(ObservedPart.SERVICES in parts, "Service", namespace))
         pod, controller, workload = found.result(), known.result(), noted.result()
-        is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
+        is_original = pod is not None and progress.pod_uid in ("", pod["metadata"]["uid"])
         if progress.controller is None and pod is not None and is_original:
             controller = await self._find_referenced(namespace, _reference(pod))
         if progress.workload is None and controller is not None:
@@ -107,14 +107,14 @@ class MigrationObserver(ObjectClient):
 
     async def _replacement(self, migration: PodMigration) -> Json | None:
         """Return the pod with the recorded name of the replacement, which is recorded before it is created."""
-        wanted = migration.progress.replacement
-        if wanted is None or wanted.name == migration.order.pod:
+        wanted = migration.status.replacement
+        if wanted is None or wanted.name == migration.spec.pod.name:
             return None
         return await self.find("Pod", migration.namespace, wanted.name)
 
     async def _placeholder(self, migration: PodMigration) -> Json | None:
         """Return the pod with the placeholder's name; one may be left over even if none is needed now."""
-        if migration.progress.method is not Method.EVICT:
+        if migration.status.method is not Method.EVICT:
             return None
         return await self.find("Pod", migration.namespace, placeholder_name(migration.name))
 
@@ -176,7 +176,7 @@ def _find_marked(
         for each in (pod, replacement)
         if each is not None and labels_of(each).get(labels.MIGRATION_ID) == migration.name
     ]
-    recorded = migration.progress.replacement
+    recorded = migration.status.replacement
     is_stranger = replacement is not None and replacement not in mine and recorded is not None and not recorded.uid
     return tuple(mine), replacement if is_stranger else None
 

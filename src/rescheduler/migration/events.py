@@ -59,14 +59,14 @@ class ObjectEvent:
 
 def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, ...]:
     """What is new in a migration; nothing if it only went on."""
-    if before.progress.outcome != after.progress.outcome:
-        return _not_worth_it(before.progress, after)
-    told = _told(before.progress, after)
+    if before.status.outcome != after.status.outcome:
+        return _not_worth_it(before.status, after)
+    told = _told(before.status, after)
     if told is None:
         return ()
     reason, action, note, warning = told
     pod, migration = _pod(after), Subject("PodMigration", after.namespace, after.name, after.uid)
-    occasion = f"{after.uid}/{after.progress.attempts}"
+    occasion = f"{after.uid}/{after.status.attempts}"
     found = [ObjectEvent(pod, migration, reason, action, note, occasion, warning)]
     found += [
         ObjectEvent(each, pod, reason, action, note, occasion, warning) for each in (migration, *_others(reason, after))
@@ -76,24 +76,24 @@ def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, 
 
 def _not_worth_it(before: MigrationStatus, after: PodMigration) -> tuple[ObjectEvent, ...]:
     """That a move made by choice was bad: told of the migration and the workload, because the pod itself is gone."""
-    was, now = before.outcome, after.progress.outcome
+    was, now = before.outcome, after.status.outcome
     if now is None or not is_bad(now.verdict) or not is_by_choice(after):
         return ()
     if was is not None and was.verdict is now.verdict:
         return ()
     back = now.verdict is OutcomeVerdict.CAME_BACK
     reason, did = ("MigrationCameBack", "came back") if back else ("MigrationNotPaid", "did not pay")
-    way = f"Moving pod {after.namespace}/{after.order.pod}{_way(after.progress)}"
-    note = f"{way} {did}{format_gains(after.order.expected_gain, now.gain)}; its workload rests longer for it"
+    way = f"Moving pod {after.namespace}/{after.spec.pod.name}{_way(after.status)}"
+    note = f"{way} {did}{format_gains(after.spec.expected_gain, now.gain)}; its workload rests longer for it"
     migration = Subject("PodMigration", after.namespace, after.name, after.uid)
-    told = [each for each in (migration, _object(after, after.progress.workload)) if each is not None]
+    told = [each for each in (migration, _object(after, after.status.workload)) if each is not None]
     return tuple(ObjectEvent(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in told)
 
 
 def _told(before: MigrationStatus, after: PodMigration) -> tuple[str, str, str, bool] | None:
     """Reason, action, note, and whether it is a warning."""
-    was, progress = before.phase, after.progress
-    way = f"Pod {after.namespace}/{after.order.pod}{_way(progress)}"
+    was, progress = before.phase, after.status
+    way = f"Pod {after.namespace}/{after.spec.pod.name}{_way(progress)}"
     match progress.phase:
         case phase if phase is was:
             return None
@@ -122,28 +122,28 @@ def _way(progress: MigrationStatus) -> str:
 
 
 def _why(migration: PodMigration) -> str:
-    order = migration.order
+    order = migration.spec
     return f" ({order.strategy}{f': {order.reason}' if order.reason else ''})"
 
 
 def _again(progress: MigrationStatus) -> str:
-    if progress.method in progress.tried:
+    if progress.method in progress.tried_methods:
         return "; another method is tried"
-    return f"; tried again at {format_instant(progress.retry_at)}" if progress.retry_at is not None else ""
+    return f"; tried again at {format_instant(progress.retry_time)}" if progress.retry_time is not None else ""
 
 
 def _pod(migration: PodMigration) -> Subject:
-    uid = migration.progress.uid or migration.order.uid
-    return Subject("Pod", migration.namespace, migration.order.pod, uid)
+    uid = migration.status.pod_uid or migration.spec.pod.uid
+    return Subject("Pod", migration.namespace, migration.spec.pod.name, uid)
 
 
 def _others(reason: str, migration: PodMigration) -> list[Subject]:
     """Who else is told; nodes only of how it ended."""
-    progress = migration.progress
+    progress = migration.status
     found = [_object(migration, progress.workload)]
     if reason == "MigrationCompleted":
         found.append(_object(migration, progress.replacement))
-    if migration.progress.over:
+    if migration.status.over:
         # As kubelets do it: `kubectl describe node` looks for events with the node's name as its UID.
         found += [Subject("Node", "", name, name) if name else None for name in (progress.source, progress.target)]
     return list(dict.fromkeys(each for each in found if each is not None))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext, is_terminating
 from rescheduler.migration.replacement import disown_extra_pods
@@ -54,7 +56,7 @@ AWAITING_APPROVAL = "waits for approval"
 
 def missing_approval(migration: PodMigration, members: Sequence[PodMigration]) -> str:
     """What people are told of a pending migration that may not begin without approval; empty when it may."""
-    if migration.progress.phase is not Phase.PENDING or not migration.order.needs_approval:
+    if migration.status.phase is not Phase.PENDING or not migration.spec.approval_required:
         return ""
     if migration.awaits_approval:
         return f"{AWAITING_APPROVAL}: rescheduler approve {_address(migration)}"
@@ -66,14 +68,14 @@ def missing_approval(migration: PodMigration, members: Sequence[PodMigration]) -
 
 def abandon_reason(migration: PodMigration, members: Sequence[PodMigration], now: float, timeout: float) -> str:
     """Why a pending migration that needs approval is given up; empty while it is not."""
-    order, created = migration.order, migration.created
-    if not order.needs_approval or migration.progress.phase is not Phase.PENDING:
+    order, created = migration.spec, migration.metadata.creation_timestamp
+    if not order.approval_required or migration.status.phase is not Phase.PENDING:
         return ""
     if migration.rejected_by:
         return f"rejected by {migration.rejected_by}"
-    if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
-        return f"{lost.full_name}, which belongs to it, was given up: {lost.progress.message}"
-    waited = now - max(created if created is not None else now, migration.progress.retry_at or 0.0)
+    if lost := next((each for each in members if each.status.phase is Phase.FAILED), None):
+        return f"{lost.full_name}, which belongs to it, was given up: {lost.status.message}"
+    waited = now - max(created if created is not None else now, migration.status.retry_time or 0.0)
     if len(members) < order.members - 1 and waited > STORE_TIMEOUT:
         return "a move that belongs to it was never stored, or has been deleted"
     if missing_approval(migration, members) and waited > timeout:
@@ -83,7 +85,7 @@ def abandon_reason(migration: PodMigration, members: Sequence[PodMigration], now
 
 def _address(migration: PodMigration) -> str:
     """By what `rescheduler approve` finds it."""
-    return migration.order.plan or migration.full_name
+    return migration.spec.plan or migration.full_name
 
 
 ROLL_BACK = "RollBack"
@@ -97,7 +99,7 @@ _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.nam
 class Transition:
     """What comes next: the progress to store, then the commands to carry out, then when to look again."""
 
-    progress: MigrationStatus
+    status: MigrationStatus
     commands: tuple[Command, ...] = ()
     wait: float | None = None
 
@@ -136,11 +138,11 @@ class Lifecycle:
     def held(self, scene: StepContext) -> Wait | None:
         """Why a pending migration is not to begin yet, whatever the cluster looks like."""
         migration = scene.migration
-        if migration.order.paused:
+        if migration.spec.paused:
             return Wait("paused", self._settings.max_retry_delay)
-        due = migration.progress.retry_at
+        due = migration.status.retry_time
         if due is not None and due > scene.now:
-            return Wait(migration.progress.message, due - scene.now)
+            return Wait(migration.status.message, due - scene.now)
         return None
 
     def unapproved(self, scene: StepContext) -> Wait | None:
@@ -153,19 +155,19 @@ class Lifecycle:
 
         Notes that the Deployment's controller copied late, and marks that a webhook put on pods before it heard.
         """
-        return (*unmark_workload(scene), *disown_extra_pods(scene)) if scene.migration.progress.over else ()
+        return (*unmark_workload(scene), *disown_extra_pods(scene)) if scene.migration.status.over else ()
 
     def begin(self, scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
         """A migration that may start now, with the method and target that were chosen for it."""
         attempts = progress.attempts + 1
-        return replace(
-            progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts, started=scene.now, step_started=scene.now,
-            replacement=None, bystanders=(), retry_at=None, message="", remark="",
+        return structs.replace(
+            progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts, start_time=scene.now, step_time=scene.now,
+            replacement=None, bystanders=(), retry_time=None, message="", remark="",
         )  # fmt: skip
 
     def needs(self, migration: PodMigration) -> frozenset[ObservedPart]:
         """What a look must include for the next decision: all that its step and the one after it go by."""
-        progress = migration.progress
+        progress = migration.status
         if progress.phase is not Phase.IN_PROGRESS or progress.method in (None, Method.EVICT):
             return EVERYTHING
         steps = self._steps[progress.method]
@@ -176,13 +178,13 @@ class Lifecycle:
 
     def advance(self, scene: StepContext) -> Transition:
         """The next decision about a migration in progress."""
-        progress = scene.migration.progress
+        progress = scene.migration.status
         if progress.phase is not Phase.IN_PROGRESS or progress.method is None:
             return Transition(progress)
         if progress.step == ROLL_BACK:
             return self._rolled_back(scene)
-        timeout = scene.migration.order.timeout or self._settings.timeout
-        overdue = progress.started is not None and scene.now - progress.started > timeout
+        timeout = scene.migration.spec.timeout or self._settings.timeout
+        overdue = progress.start_time is not None and scene.now - progress.start_time > timeout
         return self._walk(scene, self._steps[progress.method], overdue=overdue)
 
     def cancel(self, scene: StepContext, reason: str) -> Transition:
@@ -190,25 +192,27 @@ class Lifecycle:
 
         One that only has to clean up after its move goes on, because that is all that rolling back would do.
         """
-        progress = scene.migration.progress
+        progress = scene.migration.status
         if progress.over or progress.step in _CLOSING:
             return Transition(progress)
         if progress.phase is Phase.PENDING:
-            failed = replace(progress, phase=Phase.FAILED, message=reason, finished=scene.now, retry_at=None)
+            failed = structs.replace(
+                progress, phase=Phase.FAILED, message=reason, completion_time=scene.now, retry_time=None
+            )
             return Transition(failed)
         if progress.step == ROLL_BACK:
-            return Transition(replace(progress, message=reason, retry_at=None))
+            return Transition(structs.replace(progress, message=reason, retry_time=None))
         return self._give_up(scene, GiveUp(reason, retry=False))
 
     def _walk(self, scene: StepContext, steps: tuple[Step, ...], *, overdue: bool) -> Transition:
         """On through all steps that are done, to the first that is not."""
         names = [step.name for step in steps]
-        progress = scene.migration.progress
+        progress = scene.migration.status
         at = names.index(progress.step) if progress.step in names else -1
         if at < 0:
             at, scene = 0, _entered(scene, steps[0])
         while True:
-            step, progress = steps[at], scene.migration.progress
+            step, progress = steps[at], scene.migration.status
             match step.look(scene):
                 case Done(said):
                     scene = _remarked(scene, said) if said else scene
@@ -223,71 +227,71 @@ class Lifecycle:
                     message = f"{commands[0].why}: {refused.message}" if refused else commands[0].why
                     if late:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {message}"))
-                    return Transition(replace(progress, message=message), commands)
+                    return Transition(structs.replace(progress, message=message), commands)
                 case Wait(reason, seconds, patient):
                     if overdue and not patient and step.name not in _CLOSING:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {reason}"))
-                    return Transition(replace(progress, message=reason), wait=seconds)
+                    return Transition(structs.replace(progress, message=reason), wait=seconds)
                 case GiveUp() as why:
                     return self._give_up(scene, why)
 
     def _completed(self, scene: StepContext) -> MigrationStatus:
-        progress = scene.migration.progress
+        progress = scene.migration.status
         found = next((pod for pod in scene.seen.marked if _is_replacement(pod, progress)), None)
         if found is not None:  # by its UID people find what happened to it
-            progress = replace(
+            progress = structs.replace(
                 progress, replacement=ObjectReference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
             )
         landed = found["spec"].get("nodeName", "") if found is not None else ""
         elsewhere = landed and progress.target and landed != progress.target
         said = [progress.remark, f"landed on {landed}, not on {progress.target}" if elsewhere else ""]
         told = "; ".join(filter(None, said))
-        return replace(progress, phase=Phase.COMPLETED, step="", finished=scene.now, message=told)
+        return structs.replace(progress, phase=Phase.COMPLETED, step="", completion_time=scene.now, message=told)
 
     def _give_up(self, scene: StepContext, why: GiveUp) -> Transition:
         """Record that it is rolled back, and what is to happen after that."""
-        progress, original = scene.migration.progress, scene.original
-        tried = progress.tried
+        progress, original = scene.migration.status, scene.original
+        tried = progress.tried_methods
         gone = original is None or is_terminating(original)
         if why.other_method and progress.method is not None:
             tried = (*tried, progress.method)
         again = not gone and ((why.retry and progress.attempts < self._settings.attempts) or why.other_method)
         pause = min(self._settings.retry_delay * 2 ** (progress.attempts - 1), self._settings.max_retry_delay)
-        rolled = replace(
-            progress, step=ROLL_BACK, step_started=scene.now, message=why.reason, tried=tried,
-            retry_at=(scene.now if why.other_method else scene.now + pause) if again else None,
+        rolled = structs.replace(
+            progress, step=ROLL_BACK, step_time=scene.now, message=why.reason, tried_methods=tried,
+            retry_time=(scene.now if why.other_method else scene.now + pause) if again else None,
         )  # fmt: skip
         return Transition(rolled)
 
     def _rolled_back(self, scene: StepContext) -> Transition:
-        progress = scene.migration.progress
+        progress = scene.migration.status
         match roll_back(scene):
             case Do(commands):
                 return Transition(progress, commands)
             case Wait(_, seconds):
                 return Transition(progress, wait=seconds)
-        if progress.retry_at is not None:
-            return Transition(replace(progress, phase=Phase.PENDING, step="", step_started=None))
-        return Transition(replace(progress, phase=Phase.FAILED, step="", finished=scene.now))
+        if progress.retry_time is not None:
+            return Transition(structs.replace(progress, phase=Phase.PENDING, step="", step_time=None))
+        return Transition(structs.replace(progress, phase=Phase.FAILED, step="", completion_time=scene.now))
 
 
 def _entered(scene: StepContext, step: Step) -> StepContext:
-    progress = replace(step.enter(scene), step=step.name, step_started=scene.now, message="")
+    progress = structs.replace(step.enter(scene), step=step.name, step_time=scene.now, message="")
     return _with(scene, progress)
 
 
 def _remarked(scene: StepContext, said: str) -> StepContext:
     """The scene with something for people added to what they are told in the end."""
-    progress = scene.migration.progress
-    return _with(scene, replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
+    progress = scene.migration.status
+    return _with(scene, structs.replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
 
 
 def _with(scene: StepContext, progress: MigrationStatus) -> StepContext:
     """The scene with other progress; what was refused to the last step says nothing about this one."""
     seen = scene.seen
-    if progress.step != scene.migration.progress.step and seen.refused is not None:
+    if progress.step != scene.migration.status.step and seen.refused is not None:
         seen = replace(seen, refused=None)
-    return replace(scene, migration=replace(scene.migration, progress=progress), seen=seen)
+    return replace(scene, migration=structs.replace(scene.migration, status=progress), seen=seen)
 
 
 def _is_replacement(pod: Json, progress: MigrationStatus) -> bool:

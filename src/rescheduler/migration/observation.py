@@ -103,21 +103,21 @@ class StepContext:
     def original(self) -> Json | None:
         """The pod that is to move, if it is still there."""
         pod = self.seen.pod
-        uid = self.migration.progress.uid or self.migration.order.uid
+        uid = self.migration.status.pod_uid or self.migration.spec.pod.uid
         return pod if pod is not None and (not uid or pod["metadata"]["uid"] == uid) else None
 
     @property
     def copy(self) -> Json | None:
         """The replacement that we made, if it is there."""
         for pod in self.seen.marked:
-            if labels.ORIGINAL_POD in annotations_of(pod) and pod["metadata"]["uid"] != self.migration.progress.uid:
+            if labels.ORIGINAL_POD in annotations_of(pod) and pod["metadata"]["uid"] != self.migration.status.pod_uid:
                 return pod
         return None
 
     @property
     def in_step(self) -> float:
         """For how many seconds the current step has been going on."""
-        started = self.migration.progress.step_started
+        started = self.migration.status.step_time
         return 0.0 if started is None else self.now - started
 
 
@@ -180,7 +180,7 @@ _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 def target_problem(scene: StepContext) -> str:
     """Why the target cannot take a pod now; where it fits otherwise is the scheduler's to say."""
-    name, node = scene.migration.progress.target, scene.seen.target
+    name, node = scene.migration.status.target, scene.seen.target
     if not name:
         return ""
     if node is None:
@@ -219,7 +219,7 @@ def unready_sibling(scene: StepContext) -> str:
     title, wanted = f"StatefulSet {controller['metadata']['name']}", controller["spec"].get("replicas", 1)
     if len(scene.seen.siblings) < wanted:
         return f"{title} has {len(scene.seen.siblings)} pods and wants {wanted}"
-    original = scene.migration.progress.uid
+    original = scene.migration.status.pod_uid
     others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] != original)
     waiting = sorted(pod["metadata"]["name"] for pod in others if ready_seconds(pod, scene.now) is None)
     return f"{title}: {waiting[0]} is not Ready, and its pods go one at a time" if waiting else ""

@@ -48,8 +48,8 @@ def replacement_name(pod: str, now: float) -> str:
 
 def choose_name(scene: StepContext) -> str:
     """What this attempt's copy is called; attempts that follow each other within a second take another name each."""
-    attempt = scene.migration.progress.attempts
-    return replacement_name(scene.migration.order.pod, scene.now + max(0, attempt - 1))
+    attempt = scene.migration.status.attempts
+    return replacement_name(scene.migration.spec.pod.name, scene.now + max(0, attempt - 1))
 
 
 def choose_withheld_labels(scene: StepContext) -> dict[str, str] | None:
@@ -116,7 +116,7 @@ def owner_reference(migration: PodMigration) -> Json:
 
 
 def _copy(scene: StepContext, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
-    migration, progress = scene.migration, scene.migration.progress
+    migration, progress = scene.migration, scene.migration.status
     if progress.replacement is None:
         raise ValueError("the replacement's name is recorded before it is made")
     spec["schedulingGates"] = [*spec.get("schedulingGates", ()), {"name": marks.GATE}]
@@ -124,12 +124,12 @@ def _copy(scene: StepContext, kept: dict[str, str], notes: dict[str, str], spec:
         marks.MIGRATION_ID: migration.name,
         marks.MIGRATION_STATUS: "in-progress",
         marks.MIGRATED_FROM: progress.source,
-        marks.MIGRATION_REASON: migration.order.strategy,
+        marks.MIGRATION_REASON: migration.spec.strategy,
     }
     story = {
         marks.MIGRATION_TIME: format_instant(scene.now),
-        marks.ORIGINAL_POD: progress.uid,
-        marks.ORIGINAL_POD_NAME: migration.order.pod,
+        marks.ORIGINAL_POD: progress.pod_uid,
+        marks.ORIGINAL_POD_NAME: migration.spec.pod.name,
     }
     metadata = {
         "name": progress.replacement.name,
@@ -163,10 +163,10 @@ def disown_extra_pods(scene: StepContext) -> list[Command]:
 
     The webhook marks and holds back whatever its controller makes until it has heard that the new pod is there.
     """
-    progress, name = scene.migration.progress, scene.migration.name
+    progress, name = scene.migration.status, scene.migration.name
     if progress.method is not Method.EVICT:
         return []
-    known = {progress.uid, progress.replacement.uid if progress.replacement is not None else ""}
+    known = {progress.pod_uid, progress.replacement.uid if progress.replacement is not None else ""}
     known |= {scene.copy["metadata"]["uid"]} if scene.copy is not None else set()
     others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] not in known and not is_terminating(pod))
     return [command for pod in others if _is_marked(pod, name) for command in disown_pod(pod)]

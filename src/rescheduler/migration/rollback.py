@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
@@ -58,11 +59,11 @@ class Mark:
 
     def enter(self, scene: StepContext) -> MigrationStatus:
         """Record whose annotations are to be cleaned: they outlast the ReplicaSet, when there is a rollout."""
-        workload, progress = workload_of(scene), scene.migration.progress
+        workload, progress = workload_of(scene), scene.migration.status
         if workload is None:
-            return replace(progress, workload=None)
+            return structs.replace(progress, workload=None)
         metadata = workload["metadata"]
-        return replace(progress, workload=ObjectReference(workload["kind"], metadata["name"], metadata["uid"]))
+        return structs.replace(progress, workload=ObjectReference(workload["kind"], metadata["name"], metadata["uid"]))
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when both carry the migration's id."""
@@ -78,7 +79,7 @@ class Mark:
         wanted = {
             marks.MIGRATION_ID: migration.name,
             marks.MIGRATION_STATUS: "in-progress",
-            marks.MIGRATION_REASON: migration.order.strategy,
+            marks.MIGRATION_REASON: migration.spec.strategy,
         }
         if wanted.items() - labels_of(original).items():
             notes = {marks.MIGRATION_TIME: format_instant(scene.now)}
@@ -207,7 +208,7 @@ def _copy(scene: StepContext) -> list[Command]:
         return []
     # Without the original, a copy that has a node is the only pod there is; behind its gate it was never one.
     goes = original is None or is_terminating(original)
-    alone = scene.migration.progress.method is Method.COPY and goes and bool(copy["spec"].get("nodeName"))
+    alone = scene.migration.status.method is Method.COPY and goes and bool(copy["spec"].get("nodeName"))
     if controller_of(copy) is None and not (alone and not has_finished(copy)):
         # If somebody has adopted it since we looked, it is a pod of theirs, and must not go.
         return [commands.delete(copy, "the move is rolled back", as_seen=True)]

@@ -1,19 +1,25 @@
-"""A migration: one move that is being carried out, as its PodMigration object tells it.
+"""PodMigration: one pod being moved, as the cluster stores it and as every part of the controller reads it.
 
-The planner's moves and people's orders become migrations; the lifecycle decides what to do next from their progress;
-the journal (`cluster`) stores them. All values are immutable: progress is made by replacing it.
+The CRD's schema is generated from these structs (`migration.crd`), and `kube.migrations` decodes and writes objects
+through them, so a new field is one line here. Descriptions are what `kubectl explain pmig` shows.
+All values are immutable: a migration goes on by replacing its status.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
+from functools import cache
+from typing import Annotated, Any, get_args, get_type_hints
 
+import msgspec
+
+from rescheduler.model import labels
 from rescheduler.model.plan import Method
 from rescheduler.model.strategy_traits import MANUAL
+from rescheduler.model.time import Duration, Timestamp, format_time
 
 REPLANNED = "it is given up, and planned anew then"
-"""How the message of one ends that only waited for its hour, which comes too late for it."""
+"""The end of the message of a migration that is dropped because its time window opens too late."""
 
 
 class Phase(StrEnum):
@@ -25,6 +31,16 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+class RequestedMethod(StrEnum):
+    """The method that a spec asks for."""
+
+    AUTO = "auto"
+    HANDOFF = "handoff"
+    EVICT = "evict"
+    COPY = "copy"
+    REMOVE = "remove"
+
+
 class OutcomeVerdict(StrEnum):
     """Whether a move was worth it."""
 
@@ -34,130 +50,282 @@ class OutcomeVerdict(StrEnum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class MoveOutcome:
-    """What a move that is over came to, some time later."""
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
 
-    verdict: OutcomeVerdict
-    gain: float | None = None
-    """The gain that came true, in percentage points; None where there is nothing left to compare."""
-    assessed: float | None = None
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationSpec:
-    """What is to be done (`spec`)."""
+def _about(description: str, **schema: Any) -> msgspec.Meta:
+    """The description of a field, and keywords of its JSON schema that the API server checks."""
+    return msgspec.Meta(description=description, extra_json_schema=schema)
 
-    pod: str
-    uid: str = ""
-    """Which pod of that name; empty means whichever has it when the migration begins."""
-    target: str = ""
-    method: Method | None = None
-    strategy: str = MANUAL
-    reason: str = ""
-    proposal: str = ""
-    """Migrations of one proposal stand or fall together."""
-    members: int = 1
-    """How many migrations the proposal has."""
-    paused: bool = False
-    timeout: float | None = None
-    needs_approval: bool = False
-    """Nothing is begun until somebody approves of it."""
-    plan: str = ""
-    """The plan that it is a part of: what is approved together."""
-    expected_gain: float | None = None
-    """By how many percentage points the busier of its two nodes becomes less busy."""
-    windowed: bool = False
-    """Whether it waits for time windows and counts for the hour: nobody but the planner has asked for it."""
+
+_COUNT = msgspec.Meta(extra_json_schema={"minimum": 0})
+_GENERATION = msgspec.Meta(extra_json_schema={"format": "int64", "minimum": 0})
+_ATOMIC = msgspec.Meta(extra_json_schema={"x-kubernetes-list-type": "atomic"})
+_LABEL: dict[str, Any] = {"minLength": 1, "maxLength": 63, "pattern": r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"}
+"""The migration's name and its strategy are also label values."""
+# As Go writes durations, and as `model.time` reads them; none of these is longer than it can count.
+_DURATION = r"^([0-9]{1,6}(\.[0-9]{1,9})?h)?([0-9]{1,6}(\.[0-9]{1,9})?(m|s|ms|us|µs|ns))*$"
+_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
+class _Struct(msgspec.Struct, frozen=True, rename="camel"):
+    """Base: camelCase in the cluster. Unknown fields are ignored."""
+
+    def __post_init__(self) -> None:
+        # Decoded from text, a time has a type of its own; inside the program it is a plain float.
+        for name in _times_of(type(self)):
+            value = getattr(self, name)
+            if value is not None:
+                msgspec.structs.force_setattr(self, name, float(value))
+
+
+@cache
+def _times_of(struct: type[msgspec.Struct]) -> dict[str, type]:
+    """The fields of a struct that are stored as text of a time or duration."""
+    hints = {name: {hint, *get_args(hint)} for name, hint in get_type_hints(struct).items()}
+    return {name: kind for name, kinds in hints.items() for kind in (Timestamp, Duration) if kind in kinds}
+
+
+def encode_value(value: object) -> Any:
+    """A struct or a field of one as the JSON values that are stored."""
+    if isinstance(value, tuple):
+        return [encode_value(each) for each in value]
+    if not isinstance(value, _Struct):
+        return value.value if isinstance(value, Enum) else value
+    times, found = _times_of(type(value)), {}
+    for name, stored_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        field = getattr(value, name)
+        is_time = name in times and field is not None
+        found[stored_name] = format_time(times[name], field) if is_time else encode_value(field)
+    return found
+
+
+class PodReference(_Struct, frozen=True):
+    """The pod to move or remove."""
+
+    name: Annotated[str, _about("Its name.", minLength=1, maxLength=253)]
+    uid: Annotated[
+        str, _about("Its UID; without it, whichever pod has the name when the migration begins.", maxLength=128)
+    ] = ""
+
+
+class ProposalReference(_Struct, frozen=True):
+    """Migrations that stand or fall together."""
+
+    name: Annotated[str, _about("What they have in common.", minLength=1, maxLength=253)]
+    members: Annotated[int, _about("How many they are.", minimum=1)]
+
+
+class MigrationSpec(_Struct, frozen=True):
+    """What is to be done."""
+
+    pod: Annotated[PodReference, _about("The pod to move or remove, in the migration's namespace.")]
+    target: Annotated[str, _about("The node to move it to; without it, the best one is chosen.", maxLength=253)] = ""
+    method: Annotated[
+        RequestedMethod,
+        _about(
+            "How it is moved: handoff starts the replacement first and lets the pod's ReplicaSet adopt it, evict "
+            "evicts the pod and waits for its replacement, copy starts a copy first and then evicts the pod. Auto "
+            "takes the gentlest of these that fits. Remove deletes a pod that has ended, and takes no target."
+        ),
+    ] = RequestedMethod.AUTO
+    strategy: Annotated[str, _about("Who wants it moved.", **_LABEL)] = MANUAL
+    reason: Annotated[str, _about("Why, for people.")] = ""
+    paused: Annotated[bool, _about("Do not begin yet; what has begun goes on.")] = False
+    timeout: Annotated[
+        Duration | None,
+        _about(
+            "When it takes longer than this, such as 10m, it is rolled back; without it, what the controller's "
+            "configuration says.",
+            pattern=_DURATION,
+            minLength=2,
+            maxLength=64,
+        ),
+    ] = None
+    approval_required: Annotated[
+        bool,
+        _about(
+            "Do not begin until somebody approves of it: rescheduler approve, or the annotation "
+            "rescheduler.io/approved with who approves."
+        ),
+    ] = False
+    windowed: Annotated[
+        bool,
+        _about(
+            "Set by the controller: it waits for the time windows of the configuration and counts for "
+            "when.movesPerHour and movesPerHourPerNamespace, because nobody but the planner has asked for it."
+        ),
+    ] = False
+    plan: Annotated[str, _about("Set by the controller: the plan that it is a part of; also a label.", **_LABEL)] = ""
+    expected_gain: Annotated[
+        float | None,
+        _about("Set by the controller: by how many percentage points the busier of the two nodes becomes less busy."),
+    ] = None
+    proposal: Annotated[
+        ProposalReference | None, _about("Set by the controller: migrations that stand or fall together.")
+    ] = None
+
+    @property
+    def fixed_method(self) -> Method | None:
+        """The method asked for; None leaves the choice to the controller."""
+        return None if self.method is RequestedMethod.AUTO else Method(self.method)
 
     @property
     def by_hand(self) -> bool:
         """Whether a person ordered it, and no strategy."""
         return self.strategy == MANUAL
 
+    @property
+    def members(self) -> int:
+        """The number of migrations in its proposal."""
+        return self.proposal.members if self.proposal is not None else 1
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
+    @property
+    def proposal_name(self) -> str:
+        """The name of its proposal; empty for a migration on its own."""
+        return self.proposal.name if self.proposal is not None else ""
+
+
+class ObjectReference(_Struct, frozen=True):
     """An object in the migration's namespace."""
 
-    kind: str
-    name: str
-    uid: str = ""
+    kind: Annotated[str, _about("Its kind.", required=False)]
+    name: Annotated[str, _about("Its name.")]
+    uid: Annotated[str, _about("Its UID.")] = ""
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationStatus:
-    """How far it has come (`status`)."""
+class MoveOutcome(_Struct, frozen=True):
+    """What a completed move came to, some time later."""
 
-    phase: Phase = Phase.PENDING
-    step: str = ""
-    method: Method | None = None
-    uid: str = ""
-    """The original's."""
-    source: str = ""
-    target: str = ""
-    controller: ObjectReference | None = None
-    workload: ObjectReference | None = None
-    """What carries our note: the Deployment, else the controller."""
-    replacement: ObjectReference | None = None
-    bystanders: tuple[str, ...] = ()
-    """The UIDs of the pods beside the original, where a new one could not be told from them otherwise."""
-    attempts: int = 0
-    tried: tuple[Method, ...] = ()
-    """Methods that could not go on, so that another one was taken."""
-    message: str = ""
-    started: float | None = None
-    step_started: float | None = None
-    finished: float | None = None
-    retry_at: float | None = None
-    remark: str = ""
-    """What it had to do without; its message says so, too, when it is over."""
-    outcome: MoveOutcome | None = None
+    verdict: Annotated[OutcomeVerdict, _about("Whether it was worth it.")]
+    gain: Annotated[float | None, _about("The gain that came true, in percentage points.")] = None
+    assessed_time: Annotated[Timestamp | None, _about("When that was looked at.")] = None
+
+
+class MigrationCondition(_Struct, frozen=True):
+    """Whether something is true of the migration, and since when."""
+
+    type: Annotated[str, _about("Progressing, Completed or Failed.", maxLength=316)]
+    status: Annotated[ConditionStatus, _about("True, False or Unknown.")]
+    last_transition_time: Annotated[Timestamp, _about("When the status last changed.")]
+    reason: Annotated[str, _about("Why, in one word.", minLength=1, maxLength=1024, pattern=_REASON)]
+    message: Annotated[str, _about("Why, for people.", maxLength=32768)]
+    observed_generation: Annotated[int, _GENERATION, _about("The generation of the spec that this is about.")] = 0
+
+
+class MigrationStatus(_Struct, frozen=True):
+    """How far it has come; the controller writes it."""
+
+    phase: Annotated[Phase, _about("Where it is in its life.")] = Phase.PENDING
+    step: Annotated[str, _about("The step that may have been begun.")] = ""
+    method: Annotated[Method | None, _about("The method that was chosen.")] = None
+    pod_uid: Annotated[str, _about("The UID of the pod that is moved.")] = msgspec.field(name="podUID", default="")
+    source: Annotated[str, _about("The node that it is moved from.")] = ""
+    target: Annotated[str, _about("The node that it is moved to.")] = ""
+    controller: Annotated[ObjectReference | None, _about("Who manages the pod. It is in the same namespace.")] = None
+    workload: Annotated[
+        ObjectReference | None,
+        _about("What carries the note of the move: the Deployment, or the controller. It is in the same namespace."),
+    ] = None
+    replacement: Annotated[
+        ObjectReference | None, _about("The pod that takes its place. It is in the same namespace.")
+    ] = None
+    bystanders: Annotated[
+        tuple[str, ...], _ATOMIC, _about("UIDs of pods beside it, of which none is the replacement.")
+    ] = ()
+    attempts: Annotated[int, _COUNT, _about("How often it was begun.")] = 0
+    tried_methods: Annotated[
+        tuple[Annotated[Method, _about("One of them.")], ...], _ATOMIC, _about("Methods that could not go on.")
+    ] = ()
+    message: Annotated[str, _about("What is going on, or went wrong.")] = ""
+    remark: Annotated[str, _about("What it had to do without.")] = ""
+    start_time: Annotated[Timestamp | None, _about("When it was last begun.")] = None
+    step_time: Annotated[Timestamp | None, _about("When its step was begun.")] = None
+    completion_time: Annotated[Timestamp | None, _about("When it was over.")] = None
+    retry_time: Annotated[Timestamp | None, _about("When it is tried again.")] = None
+    outcome: Annotated[MoveOutcome | None, _about("What it came to, some time after it was completed.")] = None
+    observed_generation: Annotated[
+        int, _GENERATION, _about("The generation of the spec that this status is about.")
+    ] = 0
+    conditions: Annotated[
+        tuple[MigrationCondition, ...],
+        _about(
+            "Progressing while it is carried out, Completed once the pod has been moved, Failed once it "
+            "was given up and everything was undone.",
+            **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = ()
 
     @property
     def over(self) -> bool:
-        """Whether nothing is to be done any more."""
+        """Whether there is nothing left to do."""
         return self.phase in (Phase.COMPLETED, Phase.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationCondition:
-    """What `status.conditions` said when it was read: a new state must know since when the old one held."""
-
-    type: str
-    status: str
-    since: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class PodMigration:
-    """One move being carried out. Its name is the migration-id that everything of it is marked with."""
+class ObjectMeta(_Struct, frozen=True):
+    """Which object, in which version. The name is the migration-id that marks everything that belongs to the move."""
 
     namespace: str
     name: str
-    order: MigrationSpec
-    progress: MigrationStatus = field(default_factory=MigrationStatus)
     uid: str = ""
-    version: str = ""
-    created: float | None = None
+    resource_version: str = ""
+    creation_timestamp: Timestamp | None = None
     generation: int = 0
-    """Counts the changes of its order."""
-    conditions: tuple[MigrationCondition, ...] = ()
-    approved_by: str = ""
-    """Who approved of it, if somebody had to."""
-    rejected_by: str = ""
-    """Who rejected it while it waited for approval: it is given up."""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class PodMigration(_Struct, frozen=True):
+    """One pod being moved to another node."""
+
+    metadata: ObjectMeta
+    spec: MigrationSpec
+    status: MigrationStatus = MigrationStatus()
 
     @property
-    def awaits_approval(self) -> bool:
-        """Whether it waits for somebody to approve of it."""
-        pending = self.progress.phase is Phase.PENDING
-        return pending and self.order.needs_approval and not self.approved_by
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def uid(self) -> str:
+        """Its own UID, not the pod's."""
+        return self.metadata.uid
 
     @property
     def full_name(self) -> str:
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def approved_by(self) -> str:
+        """The approver, if there is one."""
+        return self._said(labels.APPROVED)
+
+    @property
+    def rejected_by(self) -> str:
+        """Who rejected it while it waited for approval: it is given up."""
+        return self._said(labels.REJECTED)
+
+    @property
+    def awaits_approval(self) -> bool:
+        """Whether it waits for its own approval."""
+        return self.status.phase is Phase.PENDING and self.spec.approval_required and not self.approved_by
+
+    def _said(self, annotation: str) -> str:
+        """The person named in an annotation; people may write just "true", and take it back with "false"."""
+        said = self.metadata.annotations.get(annotation, "").strip()
+        return "" if said.lower() in ("false", "no") else said

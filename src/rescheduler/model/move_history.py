@@ -19,7 +19,7 @@ _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a fl
 
 def is_by_choice(migration: PodMigration) -> bool:
     """Whether it was made for its gain, so that its outcome counts."""
-    return not is_mandatory(migration.order.strategy)
+    return not is_mandatory(migration.spec.strategy)
 
 
 def is_bad(verdict: OutcomeVerdict | None) -> bool:

@@ -11,6 +11,7 @@ import math
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 _SECOND = 1_000_000_000
 _UNITS = {
@@ -125,3 +126,27 @@ MAX_INSTANT = 253_402_300_799.0
 def format_instant(seconds: float) -> str:
     """The RFC 3339 text of an instant, in UTC and whole seconds."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if TYPE_CHECKING:
+    Timestamp = float
+    Duration = float
+else:
+
+    class Timestamp(float):
+        """A field that is stored as RFC 3339 text; in the program it is seconds since the epoch, as a plain float."""
+
+    class Duration(float):
+        """A field that is stored as Go writes durations; in the program it is seconds."""
+
+
+def decode_time(kind: type, text: object) -> float:
+    """msgspec's `dec_hook` for both types."""
+    if not isinstance(text, str):
+        raise TypeError(f"Expected `str`, got `{type(text).__name__}`")
+    return kind(parse_duration(text) if kind is Duration else parse_instant(text))  # type: ignore[no-any-return] # floats
+
+
+def format_time(kind: type, seconds: float) -> str:
+    """The text that a time of this type is stored as."""
+    return format_duration(seconds) if kind is Duration else format_instant(seconds)

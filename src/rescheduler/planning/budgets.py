@@ -96,19 +96,19 @@ COUNTS = HOUR + 1.0  # start times are written in whole seconds
 
 def counts_for_hour(migration: PodMigration) -> bool:
     """Whether the hourly limits hold for it; also where it was approved by a version without such limits."""
-    return migration.order.windowed or (migration.order.needs_approval and is_by_choice(migration))
+    return migration.spec.windowed or (migration.spec.approval_required and is_by_choice(migration))
 
 
 def is_ordered(migration: PodMigration) -> bool:
     """Whether it has not started yet."""
-    return not migration.progress.over and not migration.progress.attempts
+    return not migration.status.over and not migration.status.attempts
 
 
 def count_by_namespace(migrations: Iterable[PodMigration], now: float | None) -> Counter[str]:
     """Count the moves of each namespace within the hour."""
     found: Counter[str] = Counter()
     for each in migrations:
-        started = each.progress.started
+        started = each.status.start_time
         lately = started is not None and now is not None and now - started < COUNTS
         if counts_for_hour(each) and (lately or is_ordered(each)):
             found[each.namespace] += 1

@@ -35,14 +35,14 @@ def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[PodMigra
     spoken_for: dict[_Key, str] = {}
     going: dict[_Key, PodMigration] = {}
     for each in known:
-        key = (each.namespace, each.order.pod)
-        if not each.progress.over:
-            if key in going and going[key].progress.phase is Phase.IN_PROGRESS:
+        key = (each.namespace, each.spec.pod.name)
+        if not each.status.over:
+            if key in going and going[key].status.phase is Phase.IN_PROGRESS:
                 continue  # a second order of the same pod waits for it
             going[key] = each
-            spoken_for[key] = f"migration {each.name} is {each.progress.phase.value}"
-        elif each.progress.phase is Phase.FAILED and key not in going and _failed_lately(each, snapshot.taken_at, rest):
-            spoken_for.setdefault(key, f"migration {each.name} failed: {each.progress.message}")
+            spoken_for[key] = f"migration {each.name} is {each.status.phase.value}"
+        elif each.status.phase is Phase.FAILED and key not in going and _failed_lately(each, snapshot.taken_at, rest):
+            spoken_for.setdefault(key, f"migration {each.name} failed: {each.status.message}")
     if not spoken_for:
         return snapshot
     pods = snapshot.pods
@@ -65,13 +65,13 @@ def _settle(pod: Pod, going: dict[_Key, PodMigration], there: dict[_Key, Pod], n
     migration = going.get((pod.namespace, pod.name))
     if migration is None:
         return pod
-    progress, order = migration.progress, migration.order
-    if (progress.uid or order.uid or pod.uid) != pod.uid:
+    progress, order = migration.status, migration.spec
+    if (progress.pod_uid or order.pod.uid or pod.uid) != pod.uid:
         return pod
     copy = there.get((pod.namespace, progress.replacement.name)) if progress.replacement is not None else None
     if copy is not None and copy.uid != pod.uid:
         return None
-    if (progress.method or order.method) is Method.REMOVE:
+    if (progress.method or order.fixed_method) is Method.REMOVE:
         return msgspec.structs.replace(pod, deleting=True)
     target = progress.target or order.target
     return msgspec.structs.replace(pod, node=target) if target in nodes and pod.node else pod
@@ -93,15 +93,15 @@ def _spare_placeholders(
 
 def _stands(migration: PodMigration, original: Pod | None, there: dict[_Key, Pod]) -> bool:
     """Whether the original is still there, or its replacement already is."""
-    known = migration.progress.replacement
+    known = migration.status.replacement
     if known is not None and (migration.namespace, known.name) in there:
         return True
-    return original is not None and (migration.progress.uid or original.uid) == original.uid and bool(original.node)
+    return original is not None and (migration.status.pod_uid or original.uid) == original.uid and bool(original.node)
 
 
 def _replacements(migrations: Iterable[PodMigration]) -> frozenset[_Key]:
     """Find namespace and name of the replacements."""
-    found = ((each.namespace, each.progress.replacement) for each in migrations)
+    found = ((each.namespace, each.status.replacement) for each in migrations)
     return frozenset((namespace, copy.name) for namespace, copy in found if copy is not None)
 
 
@@ -111,9 +111,9 @@ def _counts_already(copy: Pod, nodes: frozenset[str]) -> bool:
 
 
 def _failed_lately(migration: PodMigration, now: float | None, rest: float) -> bool:
-    finished, order = migration.progress.finished, migration.order
-    waited = order.needs_approval or migration.progress.message.endswith(REPLANNED)
-    if waited and not migration.progress.attempts and not migration.rejected_by:
+    finished, order = migration.status.completion_time, migration.spec
+    waited = order.approval_required or migration.status.message.endswith(REPLANNED)
+    if waited and not migration.status.attempts and not migration.rejected_by:
         return False  # it only waited, for approval or for its turn: the pod is not the reason
     return now is not None and finished is not None and now - finished < rest
 

@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MoveOutcome, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.move_history import MoveBackoff, MoveHistory, PastMove, is_bad, is_by_choice, longest_streak
@@ -39,13 +41,13 @@ def find_undone(
     for moves in _by_workload(migrations, workloads).values():
         ways: defaultdict[tuple[str, str], list[PodMigration]] = defaultdict(list)
         for later in moves:
-            undoes = can_undo(later.order.strategy)
-            gone = ways[later.progress.target, later.progress.source] if undoes else []
+            undoes = can_undo(later.spec.strategy)
+            gone = ways[later.status.target, later.status.source] if undoes else []
             newest_first = reversed(range(len(gone)))
             undone = next((at for at in newest_first if _undoes(later, gone[at], policy.outcomes.longest_rest)), None)
             if undone is not None:
                 found.add(_key(gone.pop(undone)))
-            ways[later.progress.source, later.progress.target].append(later)
+            ways[later.status.source, later.status.target].append(later)
     return found
 
 
@@ -94,28 +96,28 @@ def is_due(migration: PodMigration, assess_after: float, now: float) -> bool:
 
 
 def _is_unassessed(migration: PodMigration) -> bool:
-    is_open = migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
+    is_open = migration.status.phase is Phase.COMPLETED and migration.status.outcome is None
     return is_open and not _is_removal(migration)
 
 
 def _is_removal(migration: PodMigration) -> bool:
     """Whether it moved nothing, so that there is nothing to assess and no reason to rest."""
-    return migration.progress.method is Method.REMOVE
+    return migration.status.method is Method.REMOVE
 
 
 def _has_moved(migration: PodMigration) -> bool:
     """Whether its workload has been moved, and rests."""
-    return migration.progress.phase is Phase.COMPLETED and not _is_removal(migration)
+    return migration.status.phase is Phase.COMPLETED and not _is_removal(migration)
 
 
 def _has_paid(migration: PodMigration) -> bool:
     """Whether a move by choice has paid so far."""
-    outcome = migration.progress.outcome
+    outcome = migration.status.outcome
     return outcome is not None and outcome.verdict is OutcomeVerdict.PAID and is_by_choice(migration)
 
 
 def _age(migration: PodMigration, now: float) -> float:
-    return now - (migration.progress.finished or 0.0)
+    return now - (migration.status.completion_time or 0.0)
 
 
 def _key(migration: PodMigration) -> ObjectKey:
@@ -124,8 +126,8 @@ def _key(migration: PodMigration) -> ObjectKey:
 
 def _undoes(later: PodMigration, earlier: PodMigration, longest: float) -> bool:
     """Whether it began after the other had ended, and soon enough to be related."""
-    one, other = earlier.progress, later.progress
-    began, ended = other.started or other.finished or 0.0, one.finished or 0.0
+    one, other = earlier.status, later.status
+    began, ended = other.start_time or other.completion_time or 0.0, one.completion_time or 0.0
     return 0 <= began - ended <= longest
 
 
@@ -133,9 +135,9 @@ def _by_workload(
     migrations: Iterable[PodMigration], workloads: Workloads | None
 ) -> dict[WorkloadKey, list[PodMigration]]:
     """Group the completed migrations by workload, the oldest first."""
-    over = (each for each in migrations if each.progress.phase is Phase.COMPLETED and not _is_removal(each))
-    done = [each for each in over if each.progress.finished is not None]
-    done.sort(key=lambda each: (each.progress.finished or 0.0, each.namespace, each.name), reverse=True)
+    over = (each for each in migrations if each.status.phase is Phase.COMPLETED and not _is_removal(each))
+    done = [each for each in over if each.status.completion_time is not None]
+    done.sort(key=lambda each: (each.status.completion_time or 0.0, each.namespace, each.name), reverse=True)
     heirs: dict[tuple[str, str], str] = {}
     found: defaultdict[WorkloadKey, list[PodMigration]] = defaultdict(list)
     for each in done:
@@ -149,12 +151,12 @@ def _workload_of(
     migration: PodMigration, workloads: Workloads | None, heirs: dict[tuple[str, str], str]
 ) -> WorkloadKey | None:
     """Find the workload that was moved; None if it is gone. `heirs` has the present names of bare pods."""
-    progress, namespace = migration.progress, migration.namespace
+    progress, namespace = migration.status, migration.namespace
     reference = progress.workload or progress.controller
     if reference is None:
-        name = progress.replacement.name if progress.replacement is not None else migration.order.pod
+        name = progress.replacement.name if progress.replacement is not None else migration.spec.pod.name
         heir = heirs.get((namespace, name), name)
-        heirs[namespace, migration.order.pod] = heir
+        heirs[namespace, migration.spec.pod.name] = heir
         return ("Pod", namespace, heir)
     key = (reference.kind, namespace, reference.name)
     if workloads is None:
@@ -174,15 +176,15 @@ def _build_history(migrations: Sequence[PodMigration]) -> MoveHistory:
 
 
 def _past_move(migration: PodMigration) -> PastMove:
-    order, progress = migration.order, migration.progress
+    order, progress = migration.spec, migration.status
     outcome = progress.outcome
     return PastMove(
         migration.name,
-        order.pod,
+        order.pod.name,
         progress.source,
         progress.target,
         order.strategy,
-        progress.finished or 0.0,
+        progress.completion_time or 0.0,
         order.expected_gain,
         outcome.gain if outcome is not None else None,
         outcome.verdict if outcome is not None else None,
@@ -249,7 +251,7 @@ def assess_outcomes(
 ) -> list[MoveOutcome]:
     """Assess completed migrations that are due, in the cluster as it is now; `known` are all migrations."""
     assessment = _Assessment(snapshot, policy, [*known, *due])
-    return [replace(assessment.outcome(each, back=_key(each) in returned), assessed=now) for each in due]
+    return [structs.replace(assessment.outcome(each, back=_key(each) in returned), assessed_time=now) for each in due]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,20 +268,18 @@ class _Assessment:
     """The cluster as it is now, and where the pods are that were moved."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy, known: Iterable[PodMigration]) -> None:
-        done = {_key(each): each for each in known if each.progress.phase is Phase.COMPLETED}
-        names = {
-            (each.namespace, each.progress.replacement.name) for each in done.values() if each.progress.replacement
-        }
+        done = {_key(each): each for each in known if each.status.phase is Phase.COMPLETED}
+        names = {(each.namespace, each.status.replacement.name) for each in done.values() if each.status.replacement}
         pods = {key: pod for pod in snapshot.pods if (key := (pod.namespace, pod.name)) in names}
         self._trips: dict[ObjectKey, _Trip] = {}
         self._of_pod: defaultdict[tuple[str, str], list[_Trip]] = defaultdict(list)
         self._touching: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         for key, each in done.items():
             if pod := _replacement(each, pods):
-                self._trips[key] = trip = _Trip(_plan_order(each), pod, each.progress.source)
+                self._trips[key] = trip = _Trip(_plan_order(each), pod, each.status.source)
                 self._of_pod[_name(pod)].append(trip)  # a pod of a StatefulSet keeps its name from move to move
                 self._touching[pod.node].add(_name(pod))
-                self._touching[each.progress.source].add(_name(pod))
+                self._touching[each.status.source].add(_name(pod))
         self._realised = RealisedGains(snapshot, policy, self._touching)
 
     def outcome(self, migration: PodMigration, *, back: bool) -> MoveOutcome:
@@ -292,7 +292,7 @@ class _Assessment:
             return MoveOutcome(OutcomeVerdict.UNKNOWN)
         if not is_by_choice(migration):
             return MoveOutcome(OutcomeVerdict.PAID, gained)  # the pod had to leave its node, and it has
-        return MoveOutcome(verdict_of(migration.order.expected_gain, gained), gained)
+        return MoveOutcome(verdict_of(migration.spec.expected_gain, gained), gained)
 
     def _since(self, trip: _Trip) -> Iterator[tuple[Pod, str]]:
         """Find the pods that were moved later to or from one of its nodes, each once, and where they came from."""
@@ -306,13 +306,18 @@ class _Assessment:
 
 def _plan_order(migration: PodMigration) -> tuple[float, float, float, ObjectKey]:
     """Sort key for the order in which moves were planned, as far as it is known."""
-    progress, created = migration.progress, migration.created or 0.0
-    return created, progress.started or progress.finished or 0.0, progress.finished or 0.0, _key(migration)
+    progress, created = migration.status, migration.metadata.creation_timestamp or 0.0
+    return (
+        created,
+        progress.start_time or progress.completion_time or 0.0,
+        progress.completion_time or 0.0,
+        _key(migration),
+    )
 
 
 def _replacement(migration: PodMigration, pods: Mapping[tuple[str, str], Pod]) -> Pod | None:
     """Find the replacement, if it still exists and is on a node."""
-    known = migration.progress.replacement
+    known = migration.status.replacement
     pod = pods.get((migration.namespace, known.name)) if known is not None else None
     if known is None or pod is None or pod.deleting or pod.finished or not pod.node:
         return None

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
+from msgspec import structs
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.model.json import ObjectKey
@@ -50,7 +51,7 @@ class ApprovalRevalidator:
     async def revalidate(self) -> int:
         """Give up what makes no sense any more; how many were."""
         # As the board was told of them: of what this leader has ordered, that is the plan's own order.
-        active = [each for each in self.board.all() if not each.progress.over]
+        active = [each for each in self.board.all() if not each.status.over]
         waiting = [each for each in active if self._is_waiting(each)]
         if not waiting:
             self._doubts = set()
@@ -72,7 +73,9 @@ class ApprovalRevalidator:
             return False  # approved of, or gone, since it was judged: the gatekeeper decides
         waited = "for approval" if migration.awaits_approval else "for its hour"
         message = f"given up while it waited {waited}: {reason}"
-        failed = replace(migration.progress, phase=Phase.FAILED, message=message, finished=self.now(), retry_at=None)
+        failed = structs.replace(
+            migration.status, phase=Phase.FAILED, message=message, completion_time=self.now(), retry_time=None
+        )
         try:
             await self.logbook.store(migration, failed)
         except StaleError:
@@ -82,9 +85,9 @@ class ApprovalRevalidator:
 
     def _is_waiting(self, migration: PodMigration) -> bool:
         """A planner's move that waits for people; what a person has ordered by hand waits for as long as he likes."""
-        if migration.order.by_hand:
+        if migration.spec.by_hand:
             return False
-        return migration.awaits_approval or (migration.order.needs_approval and self.held(migration))
+        return migration.awaits_approval or (migration.spec.approval_required and self.held(migration))
 
 
 def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[PodMigration]) -> dict[ObjectKey, str]:
@@ -114,20 +117,20 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[PodMig
 
 
 def _wanted(migration: PodMigration) -> MoveRequest:
-    order = migration.order
-    return MoveRequest(migration.namespace, order.pod, order.uid, order.target, order.method)
+    order = migration.spec
+    return MoveRequest(migration.namespace, order.pod.name, order.pod.uid, order.target, order.fixed_method)
 
 
 def _has_no_gain(migration: PodMigration, ruling: MoveVerdict) -> bool:
     """Whether a move that was planned for its gain has none."""
-    promised = migration.order.expected_gain
+    promised = migration.spec.expected_gain
     return promised is not None and promised > 0.0 and ruling.gain is not None and ruling.gain <= 0.0
 
 
 def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> str:
     """Why it has no gain on its own, either: its nodes have become less busy by themselves. Empty if it has."""
-    order = migration.order
-    pod = next(pod for pod in snapshot.pods if (pod.namespace, pod.name) == (migration.namespace, order.pod))
+    order = migration.spec
+    pod = next(pod for pod in snapshot.pods if (pod.namespace, pod.name) == (migration.namespace, order.pod.name))
     # The gain of having it where it is, rather than on the target, is what would be lost.
     loss = RealisedGains(snapshot, policy, (pod.node, order.target)).gain(pod, order.target)
     if loss is None or loss < 0.0:
@@ -139,7 +142,7 @@ def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[PodMigr
     """Those whose pods go anyway; while they wait, nobody else would move them."""
     emptied = {node.name for node in snapshot.nodes if node.maintenance}
     return {
-        (each.namespace, each.name): f"node {each.progress.source} is to be emptied, which needs no approval"
+        (each.namespace, each.name): f"node {each.status.source} is to be emptied, which needs no approval"
         for each in waiting
-        if each.progress.source in emptied
+        if each.status.source in emptied
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import structlog
+from msgspec import structs
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command, Verb
@@ -100,25 +101,25 @@ class MigrationExecutor:
                 return None
             seen = await self._observer.look(migration, life.needs(migration))
             scene = StepContext(migration, replace(seen, members=members(migration), refused=refused), now())
-            if migration.progress.over:
+            if migration.status.over:
                 return await self._afterwards(scene, life)
-            if migration.progress.phase is Phase.PENDING:
+            if migration.status.phase is Phase.PENDING:
                 decision = await self._admitted(scene, life)
             else:
                 decision = life.advance(scene)
-            begins = migration.progress.phase is Phase.PENDING and decision.progress.phase is Phase.IN_PROGRESS
-            if decision.progress != migration.progress:
-                migration = await self._store(migration, decision.progress)
+            begins = migration.status.phase is Phase.PENDING and decision.status.phase is Phase.IN_PROGRESS
+            if decision.status != migration.status:
+                migration = await self._store(migration, decision.status)
             if begins:
                 return 0.0  # whoever calls knows now whose pod it is, and has moves of one controller take turns
-            if migration.progress.over:
+            if migration.status.over:
                 return _LATE
             if not decision.commands:
                 if decision.wait:
                     return decision.wait
                 refused, done = None, []
                 continue
-            wanted = [migration.progress.step, *(str(command) for command in decision.commands)]
+            wanted = [migration.status.step, *(str(command) for command in decision.commands)]
             if wanted == done and refused is None:
                 _log.warning("it was done, and nothing came of it", migration="/".join(key), done=wanted[1])
                 return _REFUSED_PAUSE
@@ -131,17 +132,17 @@ class MigrationExecutor:
 
     async def _admitted(self, scene: StepContext, life: Lifecycle) -> Transition:
         """Whether a pending migration may begin, as a decision."""
-        progress = scene.migration.progress
+        progress = scene.migration.status
         if held := life.held(scene):
-            return Transition(replace(progress, message=held.reason), wait=held.seconds)
+            return Transition(structs.replace(progress, message=held.reason), wait=held.seconds)
         admitted = await self._admit(scene)
         if admitted.progress is not None:
             if unapproved := life.unapproved(scene):  # whatever the gatekeeper goes by
-                return Transition(replace(progress, message=unapproved.reason), wait=unapproved.seconds)
+                return Transition(structs.replace(progress, message=unapproved.reason), wait=unapproved.seconds)
             return Transition(life.begin(scene, admitted.progress))
-        told = replace(admitted.known or progress, message=admitted.reason)
+        told = structs.replace(admitted.known or progress, message=admitted.reason)
         if admitted.never:
-            return Transition(replace(told, phase=Phase.FAILED, finished=scene.now))
+            return Transition(structs.replace(told, phase=Phase.FAILED, completion_time=scene.now))
         return Transition(told, wait=admitted.wait)
 
     async def _afterwards(self, scene: StepContext, life: Lifecycle) -> float | None:
@@ -150,17 +151,17 @@ class MigrationExecutor:
         if todo:
             await self._act(scene, todo)
             return _PAUSE
-        left = (scene.migration.progress.finished or 0.0) + _LATE - scene.now
+        left = (scene.migration.status.completion_time or 0.0) + _LATE - scene.now
         return left if left > 0 else None
 
     async def _store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
-        before = migration.progress
+        before = migration.status
         stored = await self._journal.store(migration, progress)
         if (progress.phase, progress.step) != (before.phase, before.step):
             _log.info(
                 "migration " + (f"in step {progress.step}" if progress.step else f"is {progress.phase.value}"),
                 migration=migration.full_name,
-                pod=f"{migration.namespace}/{migration.order.pod}",
+                pod=f"{migration.namespace}/{migration.spec.pod.name}",
                 source=progress.source,
                 target=progress.target,
                 method=progress.method.value if progress.method else None,

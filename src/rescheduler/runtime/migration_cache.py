@@ -69,23 +69,27 @@ class MigrationCache:
 
     def members(self, migration: PodMigration) -> tuple[PodMigration, ...]:
         """The other migrations of its proposal."""
-        if migration.order.members <= 1:
+        if migration.spec.members <= 1:
             return ()
         mine = (migration.namespace, migration.name)
-        keys = self._proposals.get(migration.order.proposal, set())
+        keys = self._proposals.get(migration.spec.proposal_name, set())
         return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
 
     def put(self, migration: PodMigration, *, ours: bool = False) -> None:
         """Take a migration, unless a newer state of it is known; `ours` if we have just written it."""
         key = (migration.namespace, migration.name)
         known = self._migrations.get(key)
-        if known is not None and known.uid == migration.uid and _order(known.version) > _order(migration.version):
+        if (
+            known is not None
+            and known.uid == migration.uid
+            and _order(known.metadata.resource_version) > _order(migration.metadata.resource_version)
+        ):
             return
         self._unlink(key)
         self._migrations[key] = migration
         for index, entry in self._entries(migration):
             index[entry].add(key)
-        if known is None or known.version != migration.version:
+        if known is None or known.metadata.resource_version != migration.metadata.resource_version:
             self._tell(key, ours=ours)
 
     def drop(self, key: ObjectKey) -> None:
@@ -108,13 +112,13 @@ class MigrationCache:
 
     def _entries(self, migration: PodMigration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
         """Where a migration can be found."""
-        progress, order = migration.progress, migration.order
+        progress, order = migration.status, migration.spec
         yield self._phases, progress.phase
-        yield self._about, (migration.namespace, order.pod)
-        if progress.replacement is not None and progress.replacement.name != order.pod:
+        yield self._about, (migration.namespace, order.pod.name)
+        if progress.replacement is not None and progress.replacement.name != order.pod.name:
             yield self._about, (migration.namespace, progress.replacement.name)
         if order.members > 1:
-            yield self._proposals, order.proposal
+            yield self._proposals, order.proposal_name
         owners = () if progress.over else (progress.controller, progress.workload)
         for uid in {owner.uid for owner in owners if owner is not None}:
             yield self._owners, uid

@@ -86,8 +86,8 @@ class MigrationController:
     async def run(self) -> None:
         """Work until cancelled."""
         for migration in self._board.all():
-            finished = migration.progress.finished
-            if not migration.progress.over or (finished is not None and self._now() - finished < _LATELY):
+            finished = migration.status.completion_time
+            if not migration.status.over or (finished is not None and self._now() - finished < _LATELY):
                 self._queue.add((migration.namespace, migration.name))
         try:
             async with asyncio.TaskGroup() as group:
@@ -103,7 +103,7 @@ class MigrationController:
         """
         try:
             async with asyncio.timeout(grace):
-                await self._until(lambda: not any(each.progress.step in DELICATE for each in self._board.active()))
+                await self._until(lambda: not any(each.status.step in DELICATE for each in self._board.active()))
         except TimeoutError:
             _log.warning("some moves are left in the middle; the next leader goes on with them")
         self._closing = True
@@ -149,18 +149,18 @@ class MigrationController:
 
     def _has_pod(self, migration: PodMigration) -> bool:
         """Whether the pod is there, as far as we know: without it, there is nothing to wait for."""
-        return self._changes.row("Pod", (migration.namespace, migration.order.pod)) is not None
+        return self._changes.row("Pod", (migration.namespace, migration.spec.pod.name)) is not None
 
     def _shared(self, migration: PodMigration) -> tuple[str, ...]:
         """What only one migration at a time may work on."""
-        if migration.progress.controller is None:
+        if migration.status.controller is None:
             return ()
-        return (migration.progress.controller.uid,) if migration.progress.phase is Phase.IN_PROGRESS else ()
+        return (migration.status.controller.uid,) if migration.status.phase is Phase.IN_PROGRESS else ()
 
     def _failed(self, key: ObjectKey, why: str) -> None:
         delay = self._queue.failed(key)
         migration = self._board.get(key)
-        if delay is None and migration is not None and migration.progress.phase is Phase.IN_PROGRESS:
+        if delay is None and migration is not None and migration.status.phase is Phase.IN_PROGRESS:
             delay = _STUBBORN  # what it has begun must be ended or taken back, however long it takes
             self._queue.add_later(key, delay)
         when = "when something changes" if delay is None else f"in {delay:.1f} s"
@@ -175,21 +175,21 @@ class MigrationController:
             for member in self._board.members(migration):
                 self._queue.add((member.namespace, member.name))
             self._concerns(self._waiting_for(migration))
-        if migration is None or migration.progress.over:
+        if migration is None or migration.status.over:
             self._call_next()
 
     def _waiting_for(self, migration: PodMigration) -> Iterator[ObjectKey]:
         """The migrations that wait for their turn, because one evicts a pod of the same controller."""
-        controller = migration.progress.controller
+        controller = migration.status.controller
         for key in self._board.by_owner(controller.uid) if controller is not None else ():
             other = self._board.get(key)
-            if other is not None and other.name != migration.name and other.progress.step == TakeTurn.name:
+            if other is not None and other.name != migration.name and other.status.step == TakeTurn.name:
                 yield key
 
     def _call_next(self) -> None:
         """A turn may be free: those that wait are looked at, the longest waiting first."""
         waiting = [each for each in self._board.active() if is_in_line(each)]
-        for each in sorted(waiting, key=lambda one: (one.created or 0.0, one.namespace, one.name)):
+        for each in sorted(waiting, key=lambda one: (one.metadata.creation_timestamp or 0.0, one.namespace, one.name)):
             if not self._gatekeeper.still_waits(each, self._now()):
                 self._queue.add((each.namespace, each.name))
 
@@ -207,7 +207,7 @@ class MigrationController:
     def _heedful(self, owner: str) -> set[ObjectKey]:
         """The migrations of an owner's pods that go by what becomes of it and of its other pods."""
         found = ((key, self._board.get(key)) for key in self._board.by_owner(owner))
-        return {key for key, each in found if each is not None and each.progress.step not in _HEEDLESS}
+        return {key for key, each in found if each is not None and each.status.step not in _HEEDLESS}
 
     def _concerns(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:

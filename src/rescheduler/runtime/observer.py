@@ -77,7 +77,7 @@ class Circumstances:
         return replace(seen, steered=self.steered(migration.namespace), rivals=self._rivals(migration))
 
     def _rivals(self, migration: PodMigration) -> tuple[PodMigration, ...]:
-        controller = migration.progress.controller
+        controller = migration.status.controller
         if controller is None:
             return ()
         mine = (migration.namespace, migration.name)
@@ -86,7 +86,7 @@ class Circumstances:
             each
             for each in found
             if each is not None
-            and each.progress.phase is Phase.IN_PROGRESS
-            and each.progress.controller is not None
-            and each.progress.controller.uid == controller.uid
+            and each.status.phase is Phase.IN_PROGRESS
+            and each.status.controller is not None
+            and each.status.controller.uid == controller.uid
         )

@@ -246,10 +246,10 @@ class GarbageCollector:
     async def _forget(self, now: float) -> None:
         needed, keep = self._needed(now), self._keep()
         for migration in self._board.all():
-            finished = migration.progress.finished
-            if not migration.progress.over or finished is None or now - finished < keep:
+            finished = migration.status.completion_time
+            if not migration.status.over or finished is None or now - finished < keep:
                 continue
-            if any(not each.progress.over for each in self._board.members(migration)):
+            if any(not each.status.over for each in self._board.members(migration)):
                 continue  # they still count it
             if (migration.namespace, migration.name) in needed:
                 continue
@@ -263,10 +263,10 @@ class GarbageCollector:
         if not name:  # only a mark is left: it is nobody's unless somebody moves this very pod
             keys = self._board.by_pod((marked.namespace, marked.name))
             moving = (self._board.get(key) for key in keys)
-            return None if any(each and not each.progress.over for each in moving) else Phase.FAILED
+            return None if any(each and not each.status.over for each in moving) else Phase.FAILED
         key = (marked.namespace, name)
         known = self._board.get(key)
-        if self._in_hand(key) or (known is not None and not known.progress.over):
+        if self._in_hand(key) or (known is not None and not known.status.over):
             return None
         try:
             migration = await self._journal.read(*key)
@@ -275,13 +275,13 @@ class GarbageCollector:
             return None
         if migration is None:
             return Phase.FAILED
-        ended = migration.progress.finished or 0.0
-        return migration.progress.phase if migration.progress.over and now - ended >= _SETTLED else None
+        ended = migration.status.completion_time or 0.0
+        return migration.status.phase if migration.status.over and now - ended >= _SETTLED else None
 
     def _changed(self, key: ObjectKey, _ours: bool) -> None:  # noqa: FBT001  the board's listeners are called so
         """Notice migrations that go though they are not over."""
         migration = self._board.get(key)
-        if migration is not None and not migration.progress.over:
+        if migration is not None and not migration.status.over:
             self._active.add(key)
             return
         if migration is None and key in self._active:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
+from msgspec import structs
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.crd import CURE
@@ -74,7 +75,7 @@ class OutcomeAssessor:
         """Judge what is due; how many outcomes were stored."""
         by, now = self._by, self._by.now()
         policy, after = by.policy(), by.after()
-        known = [each for each in by.board.all() if each.progress.phase is Phase.COMPLETED]
+        known = [each for each in by.board.all() if each.status.phase is Phase.COMPLETED]
         # With thousands of them, and in a large cluster, all this takes a while: not in the event loop.
         returned = await asyncio.to_thread(outcomes.find_undone, known, policy)
         due = [each for each in known if outcomes.is_due(each, after, now)]
@@ -97,7 +98,7 @@ class OutcomeAssessor:
             )
             found += zip(due, came_to, strict=True)
         for migration in undone:
-            gain = migration.progress.outcome.gain if migration.progress.outcome is not None else None
+            gain = migration.status.outcome.gain if migration.status.outcome is not None else None
             found.append((migration, MoveOutcome(OutcomeVerdict.CAME_BACK, gain, now)))
         stored = 0
         for migration, outcome in found:
@@ -107,19 +108,19 @@ class OutcomeAssessor:
         return stored
 
     async def _store(self, migration: PodMigration, outcome: MoveOutcome) -> bool:
-        first = migration.progress.outcome is None
+        first = migration.status.outcome is None
         try:
-            kept = await self._logbook.store(migration, replace(migration.progress, outcome=outcome))
+            kept = await self._logbook.store(migration, structs.replace(migration.status, outcome=outcome))
         except StaleError as error:
             _log.info("changed meanwhile; assessed later", migration=migration.full_name, why=str(error))
             return False
-        before, self._lost = self._lost, kept.progress.outcome is None
+        before, self._lost = self._lost, kept.status.outcome is None
         if self._lost:
             if not before:
                 told = "what moves came to is not kept: the definition of PodMigration is of an older version"
                 _log.warning(f"{told}; let somebody who may run `{CURE}`")
             return False
-        predicted, strategy = migration.order.expected_gain, migration.order.strategy
+        predicted, strategy = migration.spec.expected_gain, migration.spec.strategy
         _log.info(
             "assessed",
             migration=migration.full_name,
@@ -135,5 +136,5 @@ class OutcomeAssessor:
 
 def _stands(migration: PodMigration) -> bool:
     """Whether it was judged before it came back."""
-    outcome = migration.progress.outcome
+    outcome = migration.status.outcome
     return outcome is not None and outcome.verdict is not OutcomeVerdict.CAME_BACK

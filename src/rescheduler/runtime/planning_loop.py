@@ -10,14 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
+from msgspec import structs
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.naming import migration_name, plan_name
-from rescheduler.model.migration import MigrationSpec, PodMigration
+from rescheduler.model.migration import (
+    MigrationSpec,
+    ObjectMeta,
+    PodMigration,
+    PodReference,
+    ProposalReference,
+    RequestedMethod,
+)
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -131,9 +139,11 @@ async def order(plan: Plan, logbook: MigrationStore, now: float, terms: OrderTer
             continue  # without the others it would only wait for them
         migration = migration_of(move, sizes[move.proposal], occasion)
         if terms.timed and terms.by_choice(move):
-            migration = replace(migration, order=replace(migration.order, windowed=True))
+            migration = structs.replace(migration, spec=structs.replace(migration.spec, windowed=True))
         if terms.need(move):
-            migration = replace(migration, order=replace(migration.order, needs_approval=True, plan=name))
+            migration = structs.replace(
+                migration, spec=structs.replace(migration.spec, approval_required=True, plan=name)
+            )
         try:
             ordered.append(await logbook.add(migration))
         except (ClusterError, StaleError) as error:  # such as a namespace that is being deleted
@@ -149,7 +159,7 @@ async def order(plan: Plan, logbook: MigrationStore, now: float, terms: OrderTer
             strategy=move.strategy,
             reason=move.reason,
         )
-    if waiting := sum(each.order.needs_approval for each in ordered):
+    if waiting := sum(each.spec.approval_required for each in ordered):
         _log.info("a plan waits for approval", plan=name, moves=waiting, approve=f"rescheduler approve {name}")
     return ordered
 
@@ -182,17 +192,15 @@ def _within(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
 
 def migration_of(move: Move, members: int, occasion: str) -> PodMigration:
     """The migration that carries a planned move out; the same move on the same occasion has the same name."""
-    proposal = migration_name("proposal", str(move.proposal), occasion) if members > 1 else ""
-    wanted = MigrationSpec(
-        move.pod,
-        move.uid,
+    proposal = migration_name("proposal", str(move.proposal), occasion)
+    spec = MigrationSpec(
+        PodReference(move.pod, move.uid),
         move.target,
-        # Chosen anew when it begins, by the same rules; but nothing that is to be moved is ever removed.
-        Method.REMOVE if move.method is Method.REMOVE else None,
+        # Chosen again when it begins, by the same rules; but nothing that is to be moved is ever removed.
+        RequestedMethod.REMOVE if move.method is Method.REMOVE else RequestedMethod.AUTO,
         move.strategy,
         move.reason,
-        proposal,
-        members,
         expected_gain=move.gain,
+        proposal=ProposalReference(proposal, members) if members > 1 else None,
     )
-    return PodMigration(move.namespace, migration_name(move.pod, move.uid, occasion), wanted)
+    return PodMigration(ObjectMeta(move.namespace, migration_name(move.pod, move.uid, occasion)), spec)

@@ -159,9 +159,9 @@ class WorkloadStateReader:
         while we make another is one too many."""
         for key in sorted(self._known.board.by_pod((row.namespace, row.name))):
             migration = self._known.board.get(key)
-            if migration is None or migration.progress.over:
+            if migration is None or migration.status.over:
                 continue
-            if migration.progress.phase is Phase.IN_PROGRESS or row.owner is None:
+            if migration.status.phase is Phase.IN_PROGRESS or row.owner is None:
                 return f"migration {migration.name} moves it"
         return ""
 

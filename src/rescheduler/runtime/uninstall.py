@@ -135,7 +135,7 @@ class Uninstaller:
     async def preview(self) -> list[str]:
         """What `run` would do, as far as that can be told beforehand."""
         migrations, _ = await self._migrations()
-        lines = [f"roll back migration {each.full_name}" for each in migrations if not each.progress.over]
+        lines = [f"roll back migration {each.full_name}" for each in migrations if not each.status.over]
         cache = await self._listed()
         todo, _ = await self._sweeper(cache).preview(self._fate)
         lines += [str(command) for command in todo]
@@ -163,25 +163,25 @@ class Uninstaller:
         found: PodMigration | None = migration
         try:
             async with asyncio.timeout(_PATIENCE):
-                while found is not None and not found.progress.over:
+                while found is not None and not found.status.over:
                     await self._cancel(found)
                     wait = await self._migrator.execute(key, time.time, lambda _: ())
                     found = await self._journal.read(*key)
-                    if found is not None and not found.progress.over:
+                    if found is not None and not found.status.over:
                         await asyncio.sleep(wait or 0.0)
         except TimeoutError:
             return False
         if found is not None:
-            self._ended[key] = found.progress.phase
-            if not migration.progress.over:
-                how = "finished" if found.progress.phase is Phase.COMPLETED else "rolled back"
+            self._ended[key] = found.status.phase
+            if not migration.status.over:
+                how = "finished" if found.status.phase is Phase.COMPLETED else "rolled back"
                 self._tell(f"{how} migration {migration.full_name}")
         return True
 
     async def _cancel(self, migration: PodMigration) -> None:
         scene = StepContext(migration, await self._observer.look(migration), time.time())
-        progress = self._lifecycle.cancel(scene, _REASON).progress
-        if progress != migration.progress:
+        progress = self._lifecycle.cancel(scene, _REASON).status
+        if progress != migration.status:
             try:
                 await self._journal.store(migration, progress)
             except StaleError:

@@ -120,7 +120,7 @@ class MigrationTracker:
     def awaiting(self) -> list[PodMigration]:
         """List the migrations that need approval, the oldest first."""
         found = [each for each in self._board.active() if each.awaits_approval]
-        return sorted(found, key=lambda each: (each.created or 0.0, each.namespace, each.name))
+        return sorted(found, key=lambda each: (each.metadata.creation_timestamp or 0.0, each.namespace, each.name))
 
     def _hear(self, key: ObjectKey, *, ours: bool) -> None:
         migration = self._board.get(key)
@@ -130,7 +130,7 @@ class MigrationTracker:
             self._history.pop(key, None)
             self._phases.pop(key, None)
             return
-        phase = migration.progress.phase
+        phase = migration.status.phase
         if phase is Phase.COMPLETED and self._phases.get(key) is not phase:
             self.completed += 1
         self._phases[key] = phase
@@ -138,13 +138,13 @@ class MigrationTracker:
 
     def _note(self, key: ObjectKey, migration: PodMigration) -> None:
         """Remember its step, unless that is the one remembered last."""
-        progress = migration.progress
+        progress = migration.status
         if not progress.step:
             return
-        began = progress.step_started if progress.step_started is not None else self._now()
+        began = progress.step_time if progress.step_time is not None else self._now()
         passed, known = StepStart(progress.step, began), self._history.setdefault(key, [])
         if not known or known[-1] != passed:
-            if known and known[-1].step == passed.step and progress.step_started is None:
+            if known and known[-1].step == passed.step and progress.step_time is None:
                 return  # without a time it counts as the same step
             known.append(passed)
             del known[:-_MOST_STEPS]
@@ -169,9 +169,9 @@ class MigrationTracker:
 
 
 def _way(migration: PodMigration | None) -> _Route:
-    if migration is None or migration.progress.phase is not Phase.IN_PROGRESS:
+    if migration is None or migration.status.phase is not Phase.IN_PROGRESS:
         return _NOWHERE
-    return _Route(migration.progress.source, migration.progress.target)
+    return _Route(migration.status.source, migration.status.target)
 
 
 @dataclass(frozen=True, slots=True)

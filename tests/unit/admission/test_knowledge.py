@@ -55,15 +55,15 @@ class TestWhereAPodIsExpected:
 
     def test_of_two_that_wait_it_is_for_the_one_that_began_first(self) -> None:
         world = World()
-        world.migration("a-later", started=NOW - 1)
-        world.migration("earlier", started=NOW - 9)
+        world.migration("a-later", start_time=NOW - 1)
+        world.migration("earlier", start_time=NOW - 9)
         expected = world.knowledge().advise(newcomer()).expected
         assert expected is not None
         assert expected.migration == "earlier"
 
     def test_a_pod_that_is_marked_stays_with_its_migration_until_that_is_over(self) -> None:
         world = World()
-        world.migration("earlier", started=NOW - 9)
+        world.migration("earlier", start_time=NOW - 9)
         world.migration(
             "mine", step="AwaitRebuiltReady", replacement=ObjectReference("Pod", "web-abc-2", "rebuilt-uid")
         )

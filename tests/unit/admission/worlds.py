@@ -10,12 +10,13 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import NewPod
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.runtime.migration_cache import MigrationCache
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 NOW = 1_800_000_000.0
 FORGET_AFTER = 3600.0
@@ -75,14 +76,14 @@ class World:
             "phase": Phase.IN_PROGRESS,
             "step": "AwaitRebuilt",
             "method": Method.EVICT,
-            "uid": "original-uid",
+            "pod_uid": "original-uid",
             "source": "one",
             "target": "two",
             "controller": ObjectReference("ReplicaSet", WEB.name, WEB.uid),
-            "started": NOW - 5,
+            "start_time": NOW - 5,
         }
-        order = MigrationSpec(pod, strategy="LoadBalancing")
-        found = PodMigration("shop", name, order, MigrationStatus(**(known | more)), f"{name}-uid", version, NOW)
+        order = migration_spec(pod, strategy="LoadBalancing")
+        found = pod_migration("shop", name, order, MigrationStatus(**(known | more)), f"{name}-uid", version, NOW)
         self.board.put(found)
         return found
 

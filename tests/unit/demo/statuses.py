@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, NodeLoad
 from rescheduler.model.policy import Thresholds
 from rescheduler_demo.runner import Status
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 
 def make_picture(cpu: Sequence[float], memory: float = 20.0) -> ClusterLoad:
@@ -18,7 +19,7 @@ def make_picture(cpu: Sequence[float], memory: float = 20.0) -> ClusterLoad:
 
 def make_migration(pod: str, phase: Phase = Phase.IN_PROGRESS, step: str = "AwaitReady") -> PodMigration:
     progress = MigrationStatus(phase, step, Method.HANDOFF, source="node-0", target="node-1")
-    return PodMigration("shop", f"move-{pod}", MigrationSpec(pod, target="node-1"), progress)
+    return pod_migration("shop", f"move-{pod}", migration_spec(pod, target="node-1"), progress)
 
 
 def make_status(before: Sequence[float] | None, now: Sequence[float], **changed: object) -> Status:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from rescheduler.model.migration import Phase
 from rescheduler_demo.live import Frame
 from rescheduler_demo.plain import PlainView, format_next, format_result
 from rescheduler_demo.runner import Result
+from tests.support.pod_migrations import replace
 from tests.unit.demo.statuses import make_migration, make_status
 
 SCREEN = Terminal(80)

@@ -13,6 +13,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 NOW = 1_800_000_000.0
 SET = ObjectReference("ReplicaSet", "web-1", "rs-uid")
@@ -99,17 +100,17 @@ def migration(
         "phase": Phase.IN_PROGRESS,
         "method": method,
         "step": step,
-        "uid": "web-a-uid",
+        "pod_uid": "web-a-uid",
         "source": "one",
         "target": "two",
         "controller": SET if method is not Method.COPY else None,
         "replacement": ObjectReference("Pod", "copy"),
         "attempts": 1,
-        "started": NOW - 60,
-        "step_started": NOW - 10,
+        "start_time": NOW - 60,
+        "step_time": NOW - 10,
     }
-    return PodMigration(
-        "shop", "m", order or MigrationSpec("web-a", target="two"), MigrationStatus(**(known | more)), "m-uid", "1"
+    return pod_migration(
+        "shop", "m", order or migration_spec("web-a", target="two"), MigrationStatus(**(known | more)), "m-uid", "1"
     )
 
 
@@ -119,8 +120,8 @@ def scene(moving: PodMigration, *copies: Json, **seen: Any) -> StepContext:
     there: Json = {
         "pod": original,
         "marked": copies,
-        "controller": replica_set() if moving.progress.method is not Method.COPY else None,
-        "deployment": deployment() if moving.progress.method is not Method.COPY else None,
+        "controller": replica_set() if moving.status.method is not Method.COPY else None,
+        "deployment": deployment() if moving.status.method is not Method.COPY else None,
         "siblings": tuple(each for each in (original, pod("web-b")) if each is not None),
         "target": node(),
     }

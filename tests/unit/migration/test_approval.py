@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.migration.lifecycle import AWAITING_APPROVAL, abandon_reason, missing_approval
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-ORDER = MigrationSpec("web-a", target="two", needs_approval=True, plan="k4m9tz")
+ORDER = migration_spec("web-a", target="two", approval_required=True, plan="k4m9tz")
 
 
 def waiting(name: str = "m", members: int = 1, **more: object) -> PodMigration:
     order = replace(ORDER, members=members, proposal="swap" if members > 1 else "")
-    found = PodMigration("shop", name, order, MigrationStatus(), f"{name}-uid", "1", NOW)
-    return replace(found, **more)  # type: ignore[arg-type] # fields of a migration
+    found = pod_migration("shop", name, order, MigrationStatus(), f"{name}-uid", "1", NOW)
+    return replace(found, **more)
 
 
 def failed(migration: PodMigration) -> PodMigration:
-    return replace(migration, progress=MigrationStatus(Phase.FAILED, message="rejected by jane"))
+    return replace(migration, status=MigrationStatus(Phase.FAILED, message="rejected by jane"))
 
 
 def test_it_says_how_to_approve() -> None:
     assert missing_approval(waiting(), ()) == "waits for approval: rescheduler approve k4m9tz"
-    by_hand = replace(waiting(), order=replace(ORDER, plan=""))
+    by_hand = replace(waiting(), spec=replace(ORDER, plan=""))
     assert missing_approval(by_hand, ()) == "waits for approval: rescheduler approve shop/m"
 
 
@@ -65,10 +64,10 @@ def test_it_is_given_up_for_a_reason(
 
 
 _migrations = st.builds(
-    lambda approved, rejected, needed, phase, members: PodMigration(
+    lambda approved, rejected, needed, phase, members: pod_migration(
         "shop",
         "m",
-        MigrationSpec("web", needs_approval=needed, proposal="p", members=members),
+        migration_spec("web", approval_required=needed, proposal="p", members=members),
         MigrationStatus(phase),
         created=NOW,
         approved_by=approved,
@@ -86,7 +85,7 @@ _migrations = st.builds(
 def test_it_may_begin_exactly_when_it_and_all_that_belong_to_it_are_approved(
     migration: PodMigration, members: tuple[PodMigration, ...]
 ) -> None:
-    free = not migration.order.needs_approval or migration.progress.phase is not Phase.PENDING
+    free = not migration.spec.approval_required or migration.status.phase is not Phase.PENDING
     expected = free or not (migration.awaits_approval or any(each.awaits_approval for each in members))
     assert (missing_approval(migration, members) == "") is expected
     assert missing_approval(migration, members).startswith(AWAITING_APPROVAL) is not expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
+from tests.support.pod_migrations import replace
 from tests.unit.migration.scenes import (
     NOW,
     budget,
@@ -44,13 +44,13 @@ def steering(affinity: Any, by: str = "m") -> dict[str, Any]:
     """The ReplicaSet while a migration steers by it."""
     note = json.dumps({"migration": by, "affinity": affinity})
     body = replica_set(annotations={labels.AFFINITY_BEFORE: note})
-    body["spec"]["template"]["spec"]["affinity"] = add_preference(affinity, EVICT.progress)
+    body["spec"]["template"]["spec"]["affinity"] = add_preference(affinity, EVICT.status)
     return body
 
 
 def test_a_preference_is_added_to_those_that_are_there() -> None:
     before = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}, "podAffinity": {}}
-    after = add_preference(before, EVICT.progress)
+    after = add_preference(before, EVICT.status)
     terms = after["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert [term["weight"] for term in terms] == [1, 100, 50]
     assert after["podAffinity"] == {}
@@ -165,7 +165,7 @@ def test_the_rebuilt_pod_is_the_young_one_that_prefers_the_target() -> None:
     young: Json = {"creationTimestamp": format_instant(NOW)}
     plain, wanted, theirs = pod("web-c", **young), pod("web-d", **young), pod("web-e", **young)
     for each in (wanted, theirs):
-        each["spec"]["affinity"] = add_preference(None, EVICT.progress)
+        each["spec"]["affinity"] = add_preference(None, EVICT.status)
     theirs["metadata"]["labels"][labels.MIGRATION_ID] = "another"
     leads = steering(None)
     assert find_rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs), controller=leads)) is None
@@ -178,16 +178,16 @@ def test_without_a_preference_the_rebuilt_pod_is_none_of_those_that_were_there()
     free = migration(Method.EVICT, target="", bystanders=("web-b-uid",))
     assert find_rebuilt(scene(free, siblings=(there,))) is None
     assert find_rebuilt(scene(free, siblings=(there, new))) is new
-    entered = Evict(30).enter(scene(replace(free, progress=replace(free.progress, bystanders=())), siblings=(there,)))
+    entered = Evict(30).enter(scene(replace(free, status=replace(free.status, bystanders=())), siblings=(there,)))
     assert entered.bystanders == ("web-b-uid",)
 
 
 def test_a_pod_that_was_led_to_the_same_target_a_moment_ago_is_not_taken_for_the_rebuilt_one() -> None:
     before = pod("web-b", creationTimestamp=format_instant(NOW))
-    before["spec"]["affinity"] = add_preference(None, EVICT.progress)
+    before["spec"]["affinity"] = add_preference(None, EVICT.status)
     entered = Evict(30).enter(scene(EVICT, siblings=(before, pod("web-c"))))
     assert entered.bystanders == ("web-b-uid", "web-c-uid")
-    found = scene(replace(EVICT, progress=entered), siblings=(before, pod("web-c")), controller=steering(None))
+    found = scene(replace(EVICT, status=entered), siblings=(before, pod("web-c")), controller=steering(None))
     assert find_rebuilt(found) is None
 
 
@@ -225,7 +225,7 @@ def test_a_pod_of_a_stateful_set_that_is_deleted_once_more_is_waited_for_once_mo
 def waiting(seconds: float, **more: Any) -> Any:
     """An eviction that has been waiting for its new pod for so long."""
     there = {"bystanders": ("web-a-uid", "web-b-uid"), **more}
-    return migration(Method.EVICT, "AwaitRebuilt", started=NOW - seconds, step_started=NOW - seconds, **there)
+    return migration(Method.EVICT, "AwaitRebuilt", start_time=NOW - seconds, step_time=NOW - seconds, **there)
 
 
 def test_what_steers_is_taken_back_in_time_though_no_new_pod_has_come() -> None:
@@ -266,15 +266,15 @@ def test_the_rebuilt_pod_is_found_though_our_clock_is_far_ahead_of_the_servers()
 def test_a_pod_that_never_comes_ends_the_move_with_nothing_left_to_restore() -> None:
     life = Lifecycle(MigrationSettings(timeout=600.0, restore_after=300.0))
     decision = life.advance(scene(waiting(601.0), pod=None, siblings=()))
-    assert (decision.progress.step, decision.progress.retry_at) == ("RollBack", None)
-    assert decision.progress.message.startswith("timed out in step AwaitRebuilt: its controller has not made")
+    assert (decision.status.step, decision.status.retry_time) == ("RollBack", None)
+    assert decision.status.message.startswith("timed out in step AwaitRebuilt: its controller has not made")
 
 
 def test_an_original_that_hangs_in_its_end_is_waited_for() -> None:
     life = Lifecycle(MigrationSettings(timeout=600.0, restore_after=300.0))
     decision = life.advance(scene(waiting(9999.0), pod=leaving(pod()), siblings=()))
-    assert decision.progress.step == "AwaitRebuilt"
-    assert decision.progress.message == (
+    assert decision.status.step == "AwaitRebuilt"
+    assert decision.status.message == (
         "the original is ending, and its controller has not made another pod yet; what steered it is taken back"
     )
 
@@ -305,9 +305,9 @@ def test_what_another_migration_steers_by_its_template_is_no_hindrance(how: Stee
 
 def rival(step: str, *, name: str = "other", started: float = NOW - 30, **more: Any) -> PodMigration:
     """Another migration of the same ReplicaSet, of web-b; this one began a minute ago."""
-    there = {"uid": "web-b-uid", "replacement": None, "started": started, **more}
+    there = {"pod_uid": "web-b-uid", "replacement": None, "start_time": started, **more}
     known = migration(Method.EVICT, step)
-    return replace(known, name=name, progress=replace(known.progress, **there))
+    return replace(known, name=name, status=replace(known.status, **there))
 
 
 MINE = migration(Method.EVICT, "TakeTurn", replacement=None)
@@ -331,7 +331,7 @@ def test_a_rival_whose_new_pod_is_known_or_that_hands_off_is_no_hindrance() -> N
 def test_the_first_to_begin_goes_first_and_nobody_waits_for_ever() -> None:
     assert TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn"),))) == Done()
     assert isinstance(TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn", started=NOW - 90),))), Wait)
-    same = MINE.progress.started or 0.0
+    same = MINE.status.start_time or 0.0
     assert isinstance(TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn", name="a", started=same),))), Wait)
     assert TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn", name="z", started=same),))) == Done()
 

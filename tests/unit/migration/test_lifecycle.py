@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model import labels
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
 LIFE = Lifecycle()
@@ -22,21 +21,21 @@ def given_up(moving: PodMigration, life: Lifecycle = LIFE) -> MigrationStatus:
     """Its progress, when the copy has landed on another node."""
     copy = copy_of()
     copy["spec"]["nodeName"] = "three"
-    return life.advance(scene(moving, copy)).progress
+    return life.advance(scene(moving, copy)).status
 
 
 def test_a_begun_migration_records_its_first_step_together_with_its_first_commands() -> None:
     decision = LIFE.advance(scene(migration()))
-    assert decision.progress.step == "Mark"
-    assert decision.progress.workload == ObjectReference("Deployment", "web", "dep-uid")
+    assert decision.status.step == "Mark"
+    assert decision.status.workload == ObjectReference("Deployment", "web", "dep-uid")
     assert [command.kind for command in decision.commands] == ["Pod", "Deployment"]
-    assert decision.progress.message == "mark the original"
+    assert decision.status.message == "mark the original"
 
 
 def test_steps_whose_effect_is_there_are_walked_through() -> None:
     moving = migration(step="CreateCopy")
     decision = LIFE.advance(scene(moving, copy_of()))
-    assert (decision.progress.step, decision.progress.step_started) == ("Cheapen", NOW)
+    assert (decision.status.step, decision.status.step_time) == ("Cheapen", NOW)
     assert [command.name for command in decision.commands] == ["web-a"]
 
 
@@ -46,88 +45,88 @@ def test_a_waiting_step_says_why_and_when_to_look_again() -> None:
     decision = LIFE.advance(scene(migration(step="Land"), copy))
     assert decision.commands == ()
     assert decision.wait == 5.0
-    assert decision.progress.message == "the scheduler has not bound the copy yet"
+    assert decision.status.message == "the scheduler has not bound the copy yet"
 
 
 def test_a_step_never_shows_what_an_earlier_one_said() -> None:
     moving = migration(step="Ungate", message="take the gate off")
     shown = scene(moving, copy_of())
     decision = LIFE.advance(replace(shown, seen=replace(shown.seen, parts=LIFE.needs(moving))))
-    assert (decision.progress.step, decision.wait) == ("AwaitReady", 0.0)  # Ready at once, and the next goes by more
-    assert decision.progress.message == ""
+    assert (decision.status.step, decision.wait) == ("AwaitReady", 0.0)  # Ready at once, and the next goes by more
+    assert decision.status.message == ""
 
 
 def test_a_migration_is_completed_when_its_last_step_is_done() -> None:
     done = copy_of(ownerReferences=[], annotations={labels.ORIGINAL_POD: "web-a-uid"})
     done["metadata"]["labels"] |= {labels.MIGRATION_STATUS: "completed"}
-    progress = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).progress
-    assert (progress.phase, progress.step, progress.finished, progress.message) == (Phase.COMPLETED, "", NOW, "")
+    progress = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).status
+    assert (progress.phase, progress.step, progress.completion_time, progress.message) == (Phase.COMPLETED, "", NOW, "")
     done["spec"]["nodeName"] = "three"
-    elsewhere = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).progress
+    elsewhere = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).status
     assert elsewhere.message == "landed on three, not on two"
 
 
 def test_what_cannot_go_on_is_recorded_as_being_rolled_back_before_anything_is_undone() -> None:
     progress = given_up(migration(step="Land"))
-    assert (progress.step, progress.retry_at) == (ROLL_BACK, NOW + 10)
+    assert (progress.step, progress.retry_time) == (ROLL_BACK, NOW + 10)
     assert progress.message == "the scheduler put the copy on three, not on two"
-    rolling = migration(step=ROLL_BACK, retry_at=NOW + 10)
+    rolling = migration(step=ROLL_BACK, retry_time=NOW + 10)
     decision = LIFE.advance(scene(rolling, copy_of()))
-    assert decision.progress == rolling.progress
+    assert decision.status == rolling.status
     assert [command.name for command in decision.commands] == ["copy"]
 
 
 def test_a_rolled_back_migration_is_pending_again_until_its_attempts_are_spent() -> None:
-    pending = LIFE.advance(scene(migration(step=ROLL_BACK, retry_at=NOW + 10))).progress
-    assert (pending.phase, pending.step, pending.retry_at) == (Phase.PENDING, "", NOW + 10)
+    pending = LIFE.advance(scene(migration(step=ROLL_BACK, retry_time=NOW + 10))).status
+    assert (pending.phase, pending.step, pending.retry_time) == (Phase.PENDING, "", NOW + 10)
     spent = given_up(migration(step="Land", attempts=3))
-    assert spent.retry_at is None
-    failed = LIFE.advance(scene(migration(step=ROLL_BACK))).progress
-    assert (failed.phase, failed.finished) == (Phase.FAILED, NOW)
+    assert spent.retry_time is None
+    failed = LIFE.advance(scene(migration(step=ROLL_BACK))).status
+    assert (failed.phase, failed.completion_time) == (Phase.FAILED, NOW)
 
 
 def test_pauses_between_attempts_grow_up_to_a_limit() -> None:
     life = Lifecycle(MigrationSettings(attempts=9, retry_delay=10.0, max_retry_delay=35.0))
-    found = [given_up(migration(step="Land", attempts=attempt), life).retry_at for attempt in (1, 2, 3, 4)]
+    found = [given_up(migration(step="Land", attempts=attempt), life).retry_time for attempt in (1, 2, 3, 4)]
     assert found == [NOW + 10, NOW + 20, NOW + 35, NOW + 35]
 
 
 def test_a_method_that_does_not_fit_is_remembered_and_another_one_tried_at_once() -> None:
     refused = FailedCommand(403, "Forbidden", "exceeded quota")
-    progress = LIFE.advance(scene(migration(step="CreateCopy", attempts=3), refused=refused)).progress
-    assert (progress.step, progress.tried, progress.retry_at) == (ROLL_BACK, (Method.HANDOFF,), NOW)
+    progress = LIFE.advance(scene(migration(step="CreateCopy", attempts=3), refused=refused)).status
+    assert (progress.step, progress.tried_methods, progress.retry_time) == (ROLL_BACK, (Method.HANDOFF,), NOW)
 
 
 def test_a_migration_whose_pod_is_gone_is_not_tried_again() -> None:
     moving = migration(step="HandOver")
-    progress = LIFE.advance(scene(moving, pod=leaving(pod()))).progress
-    assert (progress.step, progress.retry_at) == (ROLL_BACK, None)
+    progress = LIFE.advance(scene(moving, pod=leaving(pod()))).status
+    assert (progress.step, progress.retry_time) == (ROLL_BACK, None)
 
 
 @pytest.mark.parametrize("timeout", [None, 30.0])
 def test_a_step_that_takes_too_long_is_rolled_back(timeout: float | None) -> None:
     life = Lifecycle(MigrationSettings(timeout=50.0))
-    slow = migration(step="Land", order=MigrationSpec("web-a", target="two", timeout=timeout))
+    slow = migration(step="Land", order=migration_spec("web-a", target="two", timeout=timeout))
     copy = copy_of()
     del copy["spec"]["nodeName"]
-    progress = life.advance(scene(slow, copy)).progress
+    progress = life.advance(scene(slow, copy)).status
     assert progress.step == ROLL_BACK
     assert progress.message == "timed out in step Land: the scheduler has not bound the copy yet"
-    patient = replace(slow, order=replace(slow.order, timeout=100.0))
-    assert life.advance(scene(patient, copy)).progress.step == "Land"
+    patient = replace(slow, spec=replace(slow.spec, timeout=100.0))
+    assert life.advance(scene(patient, copy)).status.step == "Land"
 
 
 def test_a_command_that_is_refused_for_ever_times_out_as_well() -> None:
     refused = FailedCommand(403, "Forbidden", "no patching here")
     life = Lifecycle(MigrationSettings(timeout=50.0))
-    progress = life.advance(scene(migration(step="Mark"), refused=refused)).progress
+    progress = life.advance(scene(migration(step="Mark"), refused=refused)).status
     assert progress.message == "timed out in step Mark: mark the original: no patching here"
 
 
 def test_a_move_that_is_made_is_cleaned_up_however_long_it_took() -> None:
     life = Lifecycle(MigrationSettings(timeout=1.0))
     decision = life.advance(scene(migration(step="Finish"), copy_of(), pod=None))
-    assert (decision.progress.step, len(decision.commands)) == ("Finish", 1)
+    assert (decision.status.step, len(decision.commands)) == ("Finish", 1)
 
 
 def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
@@ -135,7 +134,7 @@ def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
     refused = FailedCommand(422, "Invalid", "of the mark")
     found = scene(migration(step="Mark"), pod=pod(labels=MARKED), deployment=noted, refused=refused)
     decision = LIFE.advance(found)
-    assert decision.progress.step == "CreateCopy"
+    assert decision.status.step == "CreateCopy"
     assert len(decision.commands) == 1
 
 
@@ -143,28 +142,28 @@ def test_rolling_back_waits_for_what_it_cannot_hurry() -> None:
     paused = deployment(paused=True, annotations={labels.PAUSED_BY: "m"})
     rolling = migration(Method.EVICT, ROLL_BACK)
     decision = LIFE.advance(scene(rolling, controller=replica_set(generation=2), deployment=paused))
-    assert (decision.progress, decision.commands, decision.wait) == (rolling.progress, (), 1.0)
+    assert (decision.status, decision.commands, decision.wait) == (rolling.status, (), 1.0)
 
 
 def test_beginning_counts_the_attempt_and_forgets_the_last_one() -> None:
     before = MigrationStatus(
-        attempts=1, replacement=ObjectReference("Pod", "old"), retry_at=NOW, tried=(Method.HANDOFF,)
+        attempts=1, replacement=ObjectReference("Pod", "old"), retry_time=NOW, tried_methods=(Method.HANDOFF,)
     )
     begun = LIFE.begin(scene(migration()), replace(before, method=Method.EVICT))
-    assert (begun.phase, begun.attempts, begun.started) == (Phase.IN_PROGRESS, 2, NOW)
-    assert (begun.replacement, begun.retry_at, begun.tried) == (None, None, (Method.HANDOFF,))
+    assert (begun.phase, begun.attempts, begun.start_time) == (Phase.IN_PROGRESS, 2, NOW)
+    assert (begun.replacement, begun.retry_time, begun.tried_methods) == (None, None, (Method.HANDOFF,))
 
 
 def test_paused_and_waiting_migrations_do_not_begin() -> None:
-    pending = PodMigration("shop", "m", MigrationSpec("web-a"), MigrationStatus())
+    pending = pod_migration("shop", "m", migration_spec("web-a"), MigrationStatus())
     assert LIFE.held(scene(pending)) is None
-    paused = LIFE.held(scene(replace(pending, order=MigrationSpec("web-a", paused=True))))
+    paused = LIFE.held(scene(replace(pending, spec=migration_spec("web-a", paused=True))))
     assert paused is not None
     assert paused.reason == "paused"
-    waiting = LIFE.held(scene(replace(pending, progress=MigrationStatus(retry_at=NOW + 7, message="no room"))))
+    waiting = LIFE.held(scene(replace(pending, status=MigrationStatus(retry_time=NOW + 7, message="no room"))))
     assert waiting is not None
     assert (waiting.reason, waiting.seconds) == ("no room", 7.0)
-    assert LIFE.held(scene(replace(pending, progress=MigrationStatus(retry_at=NOW)))) is None
+    assert LIFE.held(scene(replace(pending, status=MigrationStatus(retry_time=NOW)))) is None
 
 
 def test_late_notes_are_cleaned_after_the_end_and_not_before() -> None:
@@ -185,17 +184,17 @@ def test_every_method_that_moves_marks_before_it_changes_anything_and_finishes_l
 
 def test_a_migration_that_is_cancelled_is_rolled_back_and_not_tried_again() -> None:
     cancelled = LIFE.cancel(scene(migration(step="Land"), copy_of()), "cleanup")
-    assert (cancelled.progress.step, cancelled.progress.retry_at) == (ROLL_BACK, None)
-    assert (cancelled.progress.message, cancelled.commands) == ("cleanup", ())
-    rolling = LIFE.cancel(scene(migration(step=ROLL_BACK, retry_at=NOW + 10, message="no room")), "cleanup").progress
-    assert (rolling.step, rolling.retry_at, rolling.message) == (ROLL_BACK, None, "cleanup")
-    failed = LIFE.advance(scene(replace(migration(), progress=rolling))).progress
+    assert (cancelled.status.step, cancelled.status.retry_time) == (ROLL_BACK, None)
+    assert (cancelled.status.message, cancelled.commands) == ("cleanup", ())
+    rolling = LIFE.cancel(scene(migration(step=ROLL_BACK, retry_time=NOW + 10, message="no room")), "cleanup").status
+    assert (rolling.step, rolling.retry_time, rolling.message) == (ROLL_BACK, None, "cleanup")
+    failed = LIFE.advance(scene(replace(migration(), status=rolling))).status
     assert failed.phase is Phase.FAILED
 
 
 def test_a_pending_migration_that_is_cancelled_has_failed() -> None:
-    waiting = PodMigration("shop", "m", MigrationSpec("web-a"), MigrationStatus(retry_at=NOW + 7))
-    failed = LIFE.cancel(scene(waiting), "cleanup").progress
-    assert (failed.phase, failed.finished, failed.retry_at) == (Phase.FAILED, NOW, None)
+    waiting = pod_migration("shop", "m", migration_spec("web-a"), MigrationStatus(retry_time=NOW + 7))
+    failed = LIFE.cancel(scene(waiting), "cleanup").status
+    assert (failed.phase, failed.completion_time, failed.retry_time) == (Phase.FAILED, NOW, None)
     done = migration(phase=Phase.COMPLETED)
-    assert LIFE.cancel(scene(done), "cleanup").progress == done.progress
+    assert LIFE.cancel(scene(done), "cleanup").status == done.status

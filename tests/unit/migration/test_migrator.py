@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -12,13 +12,14 @@ from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, StepContext
 from rescheduler.model import labels as marks
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.runtime.executor import MigrationExecutor, StartDecision
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, migration, pod, replica_set, scene
 
 KEY = ("shop", "m")
-PENDING = PodMigration("shop", "m", MigrationSpec("web-a", target="two"), MigrationStatus(), "m-uid", "1")
+PENDING = pod_migration("shop", "m", migration_spec("web-a", target="two"), MigrationStatus(), "m-uid", "1")
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Stage:
         if self.failure is not None:
             raise self.failure
         self.log.append(f"store {progress.step or progress.phase}")
-        self.kept = replace(migration, progress=progress)
+        self.kept = replace(migration, status=progress)
         return self.kept
 
     async def look(self, _migration: PodMigration, _parts: frozenset[ObservedPart]) -> Observation:
@@ -91,7 +92,7 @@ async def test_a_refusal_is_looked_at_again_once_and_then_left_for_later() -> No
     assert await found.work() == 5.0
     assert found.log == ["store Mark", "patch Pod", "store Mark", "patch Pod"]
     assert found.kept is not None
-    assert found.kept.progress.message == "mark the original: metadata.uid: field is immutable"
+    assert found.kept.status.message == "mark the original: metadata.uid: field is immutable"
 
 
 async def test_the_step_sees_how_it_was_refused() -> None:
@@ -101,7 +102,7 @@ async def test_the_step_sees_how_it_was_refused() -> None:
     await found.work()
     assert found.log[:4] == ["store CreateCopy", "create Pod", "store RollBack", "patch Pod"]
     assert found.kept is not None
-    assert found.kept.progress.tried == (Method.HANDOFF,)
+    assert found.kept.status.tried_methods == (Method.HANDOFF,)
 
 
 async def test_a_journal_that_somebody_else_wrote_to_is_read_again_later() -> None:
@@ -125,7 +126,7 @@ async def test_a_migration_that_may_not_begin_says_why_once() -> None:
     assert await found.work() == 7.0
     assert found.log == ["store Pending"]
     assert found.kept is not None
-    assert found.kept.progress.message == "the limit is reached"
+    assert found.kept.status.message == "the limit is reached"
 
 
 async def test_a_migration_that_can_never_begin_has_failed() -> None:
@@ -133,27 +134,27 @@ async def test_a_migration_that_can_never_begin_has_failed() -> None:
     found.admitted = StartDecision(None, "the pod is gone", never=True)
     await found.work()
     assert found.kept is not None
-    assert (found.kept.progress.phase, found.kept.progress.finished) == (Phase.FAILED, NOW)
+    assert (found.kept.status.phase, found.kept.status.completion_time) == (Phase.FAILED, NOW)
 
 
 async def test_a_paused_migration_is_not_even_asked_about() -> None:
-    found = stage(replace(PENDING, order=MigrationSpec("web-a", paused=True)))
-    found.admitted = StartDecision(migration().progress)
+    found = stage(replace(PENDING, spec=migration_spec("web-a", paused=True)))
+    found.admitted = StartDecision(migration().status)
     assert await found.work() == 300.0
     assert found.kept is not None
-    assert (found.kept.progress.phase, found.kept.progress.message) == (Phase.PENDING, "paused")
+    assert (found.kept.status.phase, found.kept.status.message) == (Phase.PENDING, "paused")
 
 
 async def test_the_next_attempt_waits_for_its_time() -> None:
-    found = stage(replace(PENDING, progress=MigrationStatus(retry_at=NOW + 20, message="no room")))
-    found.admitted = StartDecision(migration().progress)
+    found = stage(replace(PENDING, status=MigrationStatus(retry_time=NOW + 20, message="no room")))
+    found.admitted = StartDecision(migration().status)
     assert await found.work() == 20.0
     assert found.log == []
 
 
 async def test_an_admitted_migration_begins_and_goes_on_at_once() -> None:
     found = stage(PENDING)
-    found.admitted = StartDecision(replace(migration().progress, attempts=0))
+    found.admitted = StartDecision(replace(migration().status, attempts=0))
     assert await found.work() == 0.0
     await found.work()
     assert found.log[:3] == ["store InProgress", "store Mark", "patch Pod"]
@@ -161,24 +162,24 @@ async def test_an_admitted_migration_begins_and_goes_on_at_once() -> None:
 
 async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() -> None:
     noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
-    over = migration(phase=Phase.COMPLETED, finished=NOW - 60)
+    over = migration(phase=Phase.COMPLETED, completion_time=NOW - 60)
     found = stage(over, controller=noted)
     assert await found.work() == 1.0
     assert found.log == ["patch ReplicaSet"]
     assert await stage(over).work() is None
-    assert await stage(migration(phase=Phase.COMPLETED, finished=NOW - 2)).work() == 3.0
+    assert await stage(migration(phase=Phase.COMPLETED, completion_time=NOW - 2)).work() == 3.0
 
 
 async def test_nothing_begins_without_approval_whatever_the_gatekeeper_says() -> None:
-    wanted = MigrationSpec("web-a", target="two", needs_approval=True, plan="k4m9tz")
-    begun = StartDecision(MigrationStatus(method=Method.HANDOFF, uid="web-a-uid", source="one", target="two"))
-    found = stage(replace(PENDING, order=wanted))
+    wanted = migration_spec("web-a", target="two", approval_required=True, plan="k4m9tz")
+    begun = StartDecision(MigrationStatus(method=Method.HANDOFF, pod_uid="web-a-uid", source="one", target="two"))
+    found = stage(replace(PENDING, spec=wanted))
     found.admitted = begun
     assert (await found.work() or 0.0) > 0
     assert found.kept is not None
-    assert found.kept.progress == MigrationStatus(message="waits for approval: rescheduler approve k4m9tz")
-    approved = stage(replace(PENDING, order=wanted, approved_by="me"))
+    assert found.kept.status == MigrationStatus(message="waits for approval: rescheduler approve k4m9tz")
+    approved = stage(replace(PENDING, spec=wanted, approved_by="me"))
     approved.admitted = begun
     await approved.work()
     assert approved.kept is not None
-    assert approved.kept.progress.phase is Phase.IN_PROGRESS
+    assert approved.kept.status.phase is Phase.IN_PROGRESS

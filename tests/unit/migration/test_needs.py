@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method
+from tests.support.pod_migrations import replace
 from tests.unit.migration.scenes import budget, copy_of, leaving, migration, pod, replica_set, scene
 
 LIFE = Lifecycle()
@@ -62,8 +62,8 @@ def decided(shown: StepContext) -> Transition:
         decision = LIFE.advance(as_asked(shown))
         if decision.commands or decision.wait != 0.0:
             return decision
-        assert decision.progress.step != shown.migration.progress.step, "it would look at the same for ever"
-        shown = replace(shown, migration=replace(shown.migration, progress=decision.progress))
+        assert decision.status.step != shown.migration.status.step, "it would look at the same for ever"
+        shown = replace(shown, migration=replace(shown.migration, status=decision.status))
 
 
 @pytest.mark.parametrize(("method", "step"), CASES)

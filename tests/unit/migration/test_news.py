@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rescheduler.migration.events import ObjectEvent, Subject, events_for
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model.migration import (
-    MigrationSpec,
     MigrationStatus,
     MoveOutcome,
     ObjectReference,
@@ -18,6 +15,7 @@ from rescheduler.model.migration import (
     PodMigration,
 )
 from rescheduler.model.plan import Method
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 BEGUN = MigrationStatus(
     Phase.IN_PROGRESS,
@@ -30,13 +28,13 @@ BEGUN = MigrationStatus(
     ObjectReference("Deployment", "web", "d-uid"),
     attempts=1,
 )
-PENDING = PodMigration(
-    "shop", "m", MigrationSpec("web-a", strategy="LoadBalancing", reason="one is hot"), MigrationStatus(), "m-uid"
+PENDING = pod_migration(
+    "shop", "m", migration_spec("web-a", strategy="LoadBalancing", reason="one is hot"), MigrationStatus(), "m-uid"
 )
 
 
 def then(progress: MigrationStatus) -> PodMigration:
-    return replace(PENDING, progress=progress)
+    return replace(PENDING, status=progress)
 
 
 def told(before: MigrationStatus, after: MigrationStatus) -> tuple[ObjectEvent, ...]:
@@ -49,7 +47,7 @@ def note(before: MigrationStatus, after: MigrationStatus) -> str:
 
 
 def test_the_begin_is_told_to_pod_migration_and_workload() -> None:
-    found = told(PENDING.progress, BEGUN)
+    found = told(PENDING.status, BEGUN)
     assert [each.regarding for each in found] == [
         Subject("Pod", "shop", "web-a", "pod-uid"),
         Subject("PodMigration", "shop", "m", "m-uid"),
@@ -86,7 +84,7 @@ def test_a_pod_that_landed_elsewhere_is_told_so() -> None:
 
 
 def test_a_roll_back_is_a_warning_that_says_when_it_is_tried_again_and_spares_the_nodes() -> None:
-    back = replace(BEGUN, phase=Phase.PENDING, message="the copy crashes", retry_at=1_800_000_000.0)
+    back = replace(BEGUN, phase=Phase.PENDING, message="the copy crashes", retry_time=1_800_000_000.0)
     found = told(BEGUN, back)
     assert {(each.reason, each.action, each.warning) for each in found} == {("MigrationRolledBack", "RollBack", True)}
     assert {each.regarding.kind for each in found} == {"Pod", "PodMigration", "Deployment"}
@@ -94,7 +92,7 @@ def test_a_roll_back_is_a_warning_that_says_when_it_is_tried_again_and_spares_th
 
 
 def test_a_roll_back_to_another_method_says_so() -> None:
-    back = replace(BEGUN, phase=Phase.PENDING, message="quota", tried=(Method.HANDOFF,), retry_at=1.0)
+    back = replace(BEGUN, phase=Phase.PENDING, message="quota", tried_methods=(Method.HANDOFF,), retry_time=1.0)
     assert note(BEGUN, back).endswith(": rolled back: quota; another method is tried")
 
 
@@ -122,13 +120,13 @@ def test_a_successor_who_only_knows_the_state_tells_the_same_news() -> None:
 
 
 DONE = replace(
-    BEGUN, phase=Phase.COMPLETED, step="", replacement=ObjectReference("Pod", "web-b", "b-uid"), finished=0.0
+    BEGUN, phase=Phase.COMPLETED, step="", replacement=ObjectReference("Pod", "web-b", "b-uid"), completion_time=0.0
 )
 CAME_BACK = replace(DONE, outcome=MoveOutcome(OutcomeVerdict.CAME_BACK, 0.0, 120.0))
 
 
 def of(progress: MigrationStatus, strategy: str = "LoadBalancing") -> PodMigration:
-    return PodMigration("shop", "m", MigrationSpec("web-a", strategy=strategy, expected_gain=12.0), progress, "m-uid")
+    return pod_migration("shop", "m", migration_spec("web-a", strategy=strategy, expected_gain=12.0), progress, "m-uid")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def bare_copy(**spec: Any) -> Json:
 
 def steering(by: str = "m") -> Json:
     body = replica_set(annotations={marks.AFFINITY_BEFORE: json.dumps({"migration": by, "affinity": None})})
-    body["spec"]["template"]["spec"]["affinity"] = add_preference(None, migration(Method.EVICT).progress)
+    body["spec"]["template"]["spec"]["affinity"] = add_preference(None, migration(Method.EVICT).status)
     return body
 
 

@@ -79,9 +79,9 @@ def test_the_budget_is_looked_at_before_anything_is_marked(method: Method) -> No
     spent = budget(allowed=0)
     spent["status"] |= {"currentHealthy": 1, "desiredHealthy": 2}
     decision = Lifecycle().advance(scene(migration(method), budgets=(spent,)))
-    assert (decision.progress.step, decision.commands) == ("CheckBudgets", ())
-    assert decision.progress.message == "budget web allows no disruption now"
-    assert Lifecycle().advance(scene(migration(method), budgets=(budget(),))).progress.step == "Mark"
+    assert (decision.status.step, decision.commands) == ("CheckBudgets", ())
+    assert decision.status.message == "budget web allows no disruption now"
+    assert Lifecycle().advance(scene(migration(method), budgets=(budget(),))).status.step == "Mark"
 
 
 def test_a_handoff_asks_no_budget() -> None:

@@ -113,7 +113,10 @@ def test_a_recorded_replacement_is_let_through_and_keeps_its_trace_when_the_move
 
 def test_a_pod_that_a_webhook_marks_after_the_end_loses_the_marks() -> None:
     over = migration(
-        Method.EVICT, phase=Phase.COMPLETED, replacement=ObjectReference("Pod", "web-c", "web-c-uid"), finished=NOW - 1
+        Method.EVICT,
+        phase=Phase.COMPLETED,
+        replacement=ObjectReference("Pod", "web-c", "web-c-uid"),
+        completion_time=NOW - 1,
     )
     done, late = marked("web-c", status="completed"), marked("web-d")
     todo = Lifecycle().aftermath(scene(over, done, pod=None, siblings=(done, late)))

@@ -75,15 +75,15 @@ def test_a_placeholder_that_is_refused_is_done_without(code: int) -> None:
 
 def test_what_a_move_had_to_do_without_is_told_in_the_end() -> None:
     refused = Lifecycle().advance(scene(HOLDING, refused=QUOTA, **NOMINATE))
-    assert refused.progress.step == "Protect"
-    assert refused.progress.remark == "no room is held on two: exceeded quota"
+    assert refused.status.step == "Protect"
+    assert refused.status.remark == "no room is held on two: exceeded quota"
     ending = migration(
-        Method.EVICT, "Finish", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), remark=refused.progress.remark
+        Method.EVICT, "Finish", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), remark=refused.status.remark
     )
     new = pod("web-c", node="one")
     done = Lifecycle().advance(scene(ending, new, pod=None, siblings=(new,)))
-    assert done.progress.phase is Phase.COMPLETED
-    assert done.progress.message == "no room is held on two: exceeded quota; landed on one, not on two"
+    assert done.status.phase is Phase.COMPLETED
+    assert done.status.message == "no room is held on two: exceeded quota; landed on one, not on two"
 
 
 def test_a_stranger_of_the_placeholders_name_is_left_alone() -> None:
@@ -108,13 +108,13 @@ def test_the_new_pod_is_nominated_before_the_room_is_released_and_let_through_la
         ("two", None, (marks.NOMINATE_GATE,)),
     ):
         decision = life.advance(guiding(new_pod(*gates, nominated=nominated), placeholder=held))
-        taken += [(decision.progress.step, each.verb, each.name, each.subresource) for each in decision.commands]
+        taken += [(decision.status.step, each.verb, each.name, each.subresource) for each in decision.commands]
     assert taken == [
         ("NominateRebuilt", Verb.PATCH, "web-c", "status"),
         ("ReleaseRoom", Verb.DELETE, "m-room", ""),
         ("UngateRebuilt", Verb.PATCH, "web-c", ""),
     ]
-    assert life.advance(guiding(new_pod(nominated="two"))).progress.step == "AwaitRebuiltReady"
+    assert life.advance(guiding(new_pod(nominated="two"))).status.step == "AwaitRebuiltReady"
 
 
 def test_the_gate_goes_with_its_note_and_other_gates_stay() -> None:
@@ -148,9 +148,9 @@ def test_what_is_refused_never_keeps_a_pod_behind_its_gate() -> None:
 
 def test_the_time_that_is_up_keeps_no_pod_behind_its_gate() -> None:
     late = migration(
-        Method.EVICT, "NominateRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), started=0.0
+        Method.EVICT, "NominateRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), start_time=0.0
     )
     gated = new_pod(marks.NOMINATE_GATE)
     decision = Lifecycle().advance(scene(late, gated, pod=None, siblings=(gated,), **NOMINATE))
-    assert decision.progress.step == "NominateRebuilt"
+    assert decision.status.step == "NominateRebuilt"
     assert decision.commands

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,9 +25,10 @@ from rescheduler.migration.steps.common import (
 from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
 from rescheduler.migration.steps.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.model import labels as marks
-from rescheduler.model.migration import MigrationSpec, ObjectReference, Phase
+from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
+from tests.support.pod_migrations import migration_spec, replace
 from tests.unit.migration.scenes import NOW, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
 MOVING = migration()
@@ -161,11 +161,11 @@ def test_a_copy_that_somebody_deletes_is_noticed(step: Any) -> None:
 
 
 def test_moves_that_belong_together_wait_for_each_other_and_fall_together() -> None:
-    two = migration(order=MigrationSpec("web-a", proposal="p", members=2))
-    ready = replace(two, name="other", progress=replace(two.progress, step="Land"))
-    behind = replace(two, name="other", progress=replace(two.progress, step="Nominate"))
-    done = replace(two, name="other", progress=replace(two.progress, phase=Phase.COMPLETED, step=""))
-    failed = replace(two, name="other", progress=replace(two.progress, phase=Phase.FAILED, message="no room"))
+    two = migration(order=migration_spec("web-a", proposal="p", members=2))
+    ready = replace(two, name="other", status=replace(two.status, step="Land"))
+    behind = replace(two, name="other", status=replace(two.status, step="Nominate"))
+    done = replace(two, name="other", status=replace(two.status, phase=Phase.COMPLETED, step=""))
+    failed = replace(two, name="other", status=replace(two.status, phase=Phase.FAILED, message="no room"))
     assert isinstance(MEMBERS.look(scene(two)), Wait)
     assert isinstance(MEMBERS.look(scene(two, members=(behind,))), Wait)
     assert MEMBERS.look(scene(two, members=(ready,))) == Done()
@@ -177,7 +177,7 @@ def test_moves_that_belong_together_wait_for_each_other_and_fall_together() -> N
 
 
 def test_a_move_that_belongs_to_one_that_was_deleted_is_given_up() -> None:
-    two = migration(order=MigrationSpec("web-a", proposal="p", members=2))
+    two = migration(order=migration_spec("web-a", proposal="p", members=2))
     assert isinstance(MEMBERS.look(scene(replace(two, created=NOW - 60))), Wait)
     assert MEMBERS.look(scene(replace(two, created=NOW - 121))) == GiveUp(
         "a move that belongs to it was never stored, or has been deleted", retry=False
@@ -268,8 +268,8 @@ def test_the_next_attempt_takes_another_name() -> None:
     life = Lifecycle()
     stuck = migration(step="CreateCopy")
     given_up = life.advance(scene(stuck, namesake=pod("copy")))
-    assert given_up.progress.retry_at is not None
-    begun = life.begin(scene(stuck), given_up.progress)
+    assert given_up.status.retry_time is not None
+    begun = life.begin(scene(stuck), given_up.status)
     assert begun.replacement is None
     first = CopyTemplate().enter(scene(migration(replacement=None))).replacement
     second = CopyTemplate().enter(scene(migration(replacement=None, attempts=begun.attempts))).replacement
@@ -281,12 +281,12 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(finalizers: li
     ending = leaving(pod(finalizers=finalizers))
     life = Lifecycle(MigrationSettings(timeout=1.0))
     decision = life.advance(scene(migration(step="AwaitGone"), adopted(), pod=ending))
-    assert decision.progress.step == "AwaitGone"
+    assert decision.status.step == "AwaitGone"
     held = ", held by its finalizers: example.com/hold" if finalizers else ""
-    assert decision.progress.message == f"the move is made; the original is ending{held}"
+    assert decision.status.message == f"the move is made; the original is ending{held}"
     copied = life.advance(scene(migration(Method.COPY, "EvictOriginal"), copy_of(), pod=ending))
-    assert copied.progress.step == "EvictOriginal"
-    assert copied.progress.message == f"the move is made; the original is ending{held}"
+    assert copied.status.step == "EvictOriginal"
+    assert copied.status.message == f"the move is made; the original is ending{held}"
 
 
 def test_a_copy_does_not_go_with_its_migration_once_its_original_is_to_go() -> None:

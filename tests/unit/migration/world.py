@@ -7,7 +7,7 @@ to the cluster; whoever works on it next finds what was there at that moment.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubemini.patches import apply_json_patch
@@ -26,10 +26,11 @@ from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.placeholder import placeholder_name
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from rescheduler.runtime.executor import MigrationExecutor, StartDecision
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set, stateful_set
 
 Key = tuple[str, str]
@@ -49,8 +50,8 @@ class World:
     quota: bool = False
     """Whether no further pod is let in, but for the controller's own."""
     kept: PodMigration = field(
-        default_factory=lambda: PodMigration(
-            "shop", "m", MigrationSpec("web-a", target="two", method=Method.EVICT), uid="m-uid"
+        default_factory=lambda: pod_migration(
+            "shop", "m", migration_spec("web-a", target="two", method=Method.EVICT), uid="m-uid"
         )
     )
     now: float = NOW
@@ -72,16 +73,16 @@ class World:
         migrator = MigrationExecutor(self, self, self, lambda: Lifecycle(manner), _admit)
         for _ in range(looks):
             wait = await migrator.execute(("shop", "m"), lambda: self.now, lambda _: ())
-            if self.kept.progress.over and wait is None:
-                return self.kept.progress
+            if self.kept.status.over and wait is None:
+                return self.kept.status
             self.now += max(wait or 0.0, 0.1)
-        raise AssertionError(f"not over: {self.kept.progress}")
+        raise AssertionError(f"not over: {self.kept.status}")
 
     async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.kept
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
-        self.kept = replace(migration, progress=progress)
+        self.kept = replace(migration, status=progress)
         self._wrote(f"store {progress.step or progress.phase}")
         return self.kept
 
@@ -92,7 +93,7 @@ class World:
 
     async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
         self._schedule()
-        progress = migration.progress
+        progress = migration.status
         found = copy.deepcopy(self.objects)
         original = found.get(("Pod", "web-a"))
         known = progress.replacement.name if progress.replacement is not None else ""
@@ -156,7 +157,7 @@ class World:
         made["status"] = {"phase": "Pending"}
         affinity = self.objects[self.kind, "web-1"]["spec"]["template"]["spec"].get("affinity")
         made["spec"] |= {"affinity": affinity} if affinity else {}
-        step = self.kept.progress.step
+        step = self.kept.status.step
         if self.webhook and self.steered is not SteeringMethod.TEMPLATE and step in ("Evict", "AwaitRebuilt"):
             made["metadata"]["labels"] |= {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
             made["metadata"]["annotations"] = {marks.ORIGINAL_POD: "web-a-uid"}
@@ -182,9 +183,9 @@ async def _admit(scene: StepContext) -> StartDecision:
         return StartDecision(None, "the pod is gone", never=True)
     owner = original["metadata"]["ownerReferences"][0]
     begun = replace(
-        scene.migration.progress,
+        scene.migration.status,
         method=Method.EVICT,
-        uid="web-a-uid",
+        pod_uid="web-a-uid",
         source="one",
         target="two",
         controller=ObjectReference(owner["kind"], owner["name"], owner["uid"]),

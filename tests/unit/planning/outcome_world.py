@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rescheduler.model.migration import (
-    MigrationSpec,
     MigrationStatus,
     MoveOutcome,
     ObjectReference,
@@ -16,6 +13,7 @@ from rescheduler.model.migration import (
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import OutcomeSettings, Policy
 from tests.support.builders import NOW
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 WEB = ObjectReference("Deployment", "web")
 WEB_KEY = ("Deployment", "shop", "web")
@@ -45,15 +43,15 @@ def move(
         target=target,
         workload=workload,
         replacement=ObjectReference("Pod", replacement or f"new-{name}"),
-        started=ended - 1.0,
-        finished=ended,
+        start_time=ended - 1.0,
+        completion_time=ended,
         outcome=MoveOutcome(verdict, realised, ended + 120.0) if verdict is not None else None,
     )
-    order = MigrationSpec(pod or f"old-{name}", target=target, strategy=strategy, expected_gain=predicted)
-    return PodMigration("shop", name, order, progress, f"{name}-uid", "1", ended - 2.0)
+    order = migration_spec(pod or f"old-{name}", target=target, strategy=strategy, expected_gain=predicted)
+    return pod_migration("shop", name, order, progress, f"{name}-uid", "1", ended - 2.0)
 
 
 def judged(migration: PodMigration, verdict: OutcomeVerdict) -> PodMigration:
     """The same, with this verdict."""
     outcome = MoveOutcome(verdict, 0.0, NOW)
-    return replace(migration, progress=replace(migration.progress, outcome=outcome))
+    return replace(migration, status=replace(migration.status, outcome=outcome))

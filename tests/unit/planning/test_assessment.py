@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,6 +15,7 @@ from rescheduler.planning.outcomes import assess_outcomes, verdict_of
 from tests.support.builders import NOW, cluster, node, pod, statefulset
 from tests.support.generated import clusters
 from tests.support.planning import BALANCING, OPTIMIZATION, carried_out, planned
+from tests.support.pod_migrations import replace
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, UNKNOWN, move
 
 
@@ -56,7 +55,7 @@ class TestLookingAtTheCluster:
     def look(self, migration: PodMigration, *rows: object) -> MoveOutcome:
         snapshot = cluster(*self.nodes(), *rows)  # type: ignore[arg-type]  # rows of all kinds
         (found,) = assess_outcomes(snapshot, Policy(), [migration], [], frozenset(), NOW)
-        assert found.assessed == NOW
+        assert found.assessed_time == NOW
         return found
 
     def done(self, **more: object) -> PodMigration:
@@ -92,14 +91,14 @@ class TestLookingAtTheCluster:
 
     def test_another_pod_of_the_name_is_another_pod(self) -> None:
         done = self.done()
-        known = replace(done.progress, replacement=ObjectReference("Pod", "new", "another"))
-        assert self.look(replace(done, progress=known), pod("new", on="a", namespace="shop")).verdict is UNKNOWN
+        known = replace(done.status, replacement=ObjectReference("Pod", "new", "another"))
+        assert self.look(replace(done, status=known), pod("new", on="a", namespace="shop")).verdict is UNKNOWN
 
     def test_a_pod_of_a_stateful_set_is_the_same_one_by_its_name(self) -> None:
         done = move("m", replacement="db-0", workload=ObjectReference("StatefulSet", "db"))
-        known = replace(done.progress, replacement=ObjectReference("Pod", "db-0", "the one before"))
+        known = replace(done.status, replacement=ObjectReference("Pod", "db-0", "the one before"))
         rows = statefulset("db", on=["a"], namespace="shop")
-        assert self.look(replace(done, progress=known), rows).verdict is CAME_BACK
+        assert self.look(replace(done, status=known), rows).verdict is CAME_BACK
 
     @pytest.mark.parametrize("strategy", ["NodeMaintenance", "Manual"])
     def test_a_move_that_had_to_be_has_paid_when_the_pod_has_left(self, strategy: str) -> None:

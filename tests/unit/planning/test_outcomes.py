@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -17,6 +16,7 @@ from rescheduler.model.policy import OutcomeSettings, Policy
 from rescheduler.model.time import MAX_INSTANT
 from rescheduler.planning.outcomes import find_backoffs, find_needed, find_undone, is_due, move_histories
 from tests.support.builders import NOW
+from tests.support.pod_migrations import replace
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, WEB_KEY, judged, move
 
 COOL = POLICY.cool_down
@@ -68,7 +68,7 @@ class TestComingBack:
     def test_moves_that_are_not_completed_bring_nothing_back(self) -> None:
         back = move("back", "b>a", ended=NOW + 700)
         for phase in (Phase.FAILED, Phase.IN_PROGRESS, Phase.PENDING):
-            assert not find_undone([move("there"), replace(back, progress=replace(back.progress, phase=phase))], POLICY)
+            assert not find_undone([move("there"), replace(back, status=replace(back.status, phase=phase))], POLICY)
 
     def test_the_move_that_brought_it_back_forgives_nothing_even_if_it_paid(self) -> None:
         there = move("there", ended=NOW, verdict=CAME_BACK)
@@ -117,7 +117,7 @@ class TestWhatCounts:
     def test_a_replica_set_counts_for_its_deployment(self) -> None:
         done = move("m", verdict=NOT_PAID, workload=None)
         set_ = ObjectReference("ReplicaSet", "web-1", "set-uid")
-        done = replace(done, progress=replace(done.progress, controller=set_))
+        done = replace(done, status=replace(done.status, controller=set_))
         above = Workload("Deployment", "shop", "web")
         below = Workload("ReplicaSet", "shop", "web-1", "set-uid", Owner("Deployment", "web"))
         known = {(each.kind, each.namespace, each.name): each for each in (above, below)}
@@ -174,7 +174,7 @@ class TestTheRest:
 
     def test_a_move_that_ended_at_the_end_of_time_breaks_nothing(self) -> None:
         (found,) = in_a_row([NOT_PAID])
-        late = replace(found, progress=replace(found.progress, finished=MAX_INSTANT))
+        late = replace(found, status=replace(found.status, completion_time=MAX_INSTANT))
         (rest,) = find_backoffs([late], POLICY).values()
         assert rest.until == MAX_INSTANT
 
@@ -245,7 +245,7 @@ class TestWhatIsNeeded:
         kept = [
             each
             for each in moves
-            if (each.namespace, each.name) in keep or now - (each.progress.finished or 0.0) < 7200.0
+            if (each.namespace, each.name) in keep or now - (each.status.completion_time or 0.0) < 7200.0
         ]
         lengths = [
             [rest.until - rest.since for rest in find_backoffs(known, policy).values() if rest.until > now]
@@ -258,4 +258,4 @@ class TestWhatIsNeeded:
         assert is_due(move("m"), 120.0, NOW + 120.0)
         assert not is_due(move("m", verdict=PAID), 120.0, NOW + 120.0)
         failed = move("m")
-        assert not is_due(replace(failed, progress=replace(failed.progress, phase=Phase.FAILED)), 120.0, NOW + 120.0)
+        assert not is_due(replace(failed, status=replace(failed.status, phase=Phase.FAILED)), 120.0, NOW + 120.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from rescheduler.migration.events import ObjectEvent
@@ -14,6 +13,7 @@ from rescheduler.model.time import format_instant
 from rescheduler.recovery.model import RecoveryDecision, WorkloadState
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from rescheduler.recovery.settings import RecoverySettings
+from tests.support.pod_migrations import replace
 
 NOW = 1_700_000_000.0
 LONG_AGO = NOW - 10_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rescheduler.model import labels
@@ -14,6 +12,7 @@ from rescheduler.recovery.model import RecoveryDecision
 from rescheduler.recovery.model import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.recovery.settings import RecoverySettings
+from tests.support.pod_migrations import replace
 from tests.unit.recovery.cases import (
     NODES,
     NOW,

@@ -6,6 +6,7 @@ from typing import Any
 
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 NOW = 1_800_000_000.0
 WEB = ObjectReference("Deployment", "web", "web-uid")
@@ -17,7 +18,9 @@ def pending(
 ) -> PodMigration:
     """Ordered, and not begun."""
     known = MigrationStatus(**progress)
-    return PodMigration("shop", name, order or MigrationSpec(pod or f"pod-{name}"), known, f"{name}-uid", version, NOW)
+    return pod_migration(
+        "shop", name, order or migration_spec(pod or f"pod-{name}"), known, f"{name}-uid", version, NOW
+    )
 
 
 def under_way(name: str, pod: str = "", **more: Any) -> PodMigration:
@@ -28,5 +31,5 @@ def under_way(name: str, pod: str = "", **more: Any) -> PodMigration:
 
 def over(name: str, pod: str = "", *, failed: bool = False, **more: Any) -> PodMigration:
     """Ended at NOW."""
-    known: dict[str, Any] = {"phase": Phase.FAILED if failed else Phase.COMPLETED, "finished": NOW}
+    known: dict[str, Any] = {"phase": Phase.FAILED if failed else Phase.COMPLETED, "completion_time": NOW}
     return pending(name, pod, **(known | more))

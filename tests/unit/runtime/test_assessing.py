@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from structlog.testing import capture_logs
 
@@ -16,6 +16,7 @@ from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.outcomes import AssessmentInputs, OutcomeAssessor
 from rescheduler.runtime.reconciler import PeriodicTask
 from tests.support.builders import NOW, cluster, node, pod
+from tests.support.pod_migrations import replace
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
 
 AFTER = 120.0
@@ -55,10 +56,10 @@ class Stage:
             raise self.refusal[key]
         assert progress.outcome is not None
         self.stored.append((migration.name, progress.outcome.verdict))
-        assert replace(progress, outcome=None) == replace(migration.progress, outcome=None), "nothing else is changed"
+        assert replace(progress, outcome=None) == replace(migration.status, outcome=None), "nothing else is changed"
         if not self.keeps:
             return migration
-        written = replace(migration, progress=progress, version=str(int(migration.version) + 1))
+        written = replace(migration, status=progress, version=str(int(migration.metadata.resource_version) + 1))
         self.board.put(written, ours=True)
         return written
 
@@ -77,7 +78,7 @@ class Stage:
     def outcome(self, name: str) -> MoveOutcome | None:
         found = self.board.get(("shop", name))
         assert found is not None
-        return found.progress.outcome
+        return found.status.outcome
 
 
 def done(name: str = "m", way: str = "a>b", *, ended: float = NOW, **more: object) -> PodMigration:
@@ -190,7 +191,7 @@ async def test_moves_that_failed_or_are_under_way_are_not_looked_at() -> None:
     stage = Stage(now=NOW + 9999)
     for phase in ("Failed", "InProgress", "Pending"):
         made = done(phase.lower())
-        stage.knows(replace(made, progress=replace(made.progress, phase=type(made.progress.phase)(phase))))
+        stage.knows(replace(made, status=replace(made.status, phase=type(made.status.phase)(phase))))
     assert await stage.assessor().assess() == 0
 
 

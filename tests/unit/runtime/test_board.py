@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,21 +11,22 @@ from hypothesis import strategies as st
 
 from rescheduler.kube.migrations import encode_migration
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationSink
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 NAMES, PODS, OWNERS, PROPOSALS = "abc", ("x", "y", "z"), ("o1", "o2"), ("p", "q")
 
 _owners = st.one_of(st.none(), st.sampled_from(OWNERS).map(lambda uid: ObjectReference("Deployment", uid, uid)))
 _migrations = st.builds(
-    PodMigration,
+    pod_migration,
     namespace=st.sampled_from(["shop", "bank"]),
     name=st.sampled_from(NAMES),
-    order=st.builds(
-        MigrationSpec, pod=st.sampled_from(PODS), proposal=st.sampled_from(PROPOSALS), members=st.integers(1, 3)
+    spec=st.builds(
+        migration_spec, pod=st.sampled_from(PODS), proposal=st.sampled_from(PROPOSALS), members=st.integers(1, 3)
     ),
-    progress=st.builds(
+    status=st.builds(
         MigrationStatus,
         phase=st.sampled_from(Phase),
         controller=_owners,
@@ -44,14 +44,14 @@ def key_of(migration: PodMigration) -> ObjectKey:
 
 
 def owners_of(migration: PodMigration) -> set[str]:
-    progress = migration.progress
+    progress = migration.status
     found = {each.uid for each in (progress.controller, progress.workload) if each is not None}
     return set() if progress.over else found
 
 
 def pods_of(migration: PodMigration) -> set[str]:
-    copy = migration.progress.replacement
-    return {migration.order.pod} | ({copy.name} if copy is not None else set())
+    copy = migration.status.replacement
+    return {migration.spec.pod.name} | ({copy.name} if copy is not None else set())
 
 
 @given(_events)
@@ -64,11 +64,15 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigra
             continue
         board.put(event)
         known = naive.get(key_of(event))
-        if known is None or known.uid != event.uid or int(known.version) <= int(event.version):
+        if (
+            known is None
+            or known.uid != event.uid
+            or int(known.metadata.resource_version) <= int(event.metadata.resource_version)
+        ):
             naive[key_of(event)] = event
     assert {key_of(each): each for each in board.all()} == naive
-    assert {key_of(each) for each in board.active()} == {key for key, m in naive.items() if not m.progress.over}
-    begun = {key for key, m in naive.items() if m.progress.phase is Phase.IN_PROGRESS}
+    assert {key_of(each) for each in board.active()} == {key for key, m in naive.items() if not m.status.over}
+    begun = {key for key, m in naive.items() if m.status.phase is Phase.IN_PROGRESS}
     assert {key_of(each) for each in board.in_progress()} == begun
     for uid in OWNERS:
         assert board.by_owner(uid) == {key for key, m in naive.items() if uid in owners_of(m)}
@@ -77,11 +81,11 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigra
             about = {key for key, m in naive.items() if m.namespace == namespace and pod in pods_of(m)}
             assert board.by_pod((namespace, pod)) == about
     for key, migration in naive.items():
-        order = migration.order
+        order = migration.spec
         others = {
             other
             for other, m in naive.items()
-            if other != key and m.order.proposal == order.proposal and m.order.members > 1
+            if other != key and m.spec.proposal_name == order.proposal_name and m.spec.members > 1
         }
         assert {key_of(each) for each in board.members(migration)} == (others if order.members > 1 else set())
 
@@ -93,7 +97,7 @@ def test_an_older_state_does_not_replace_a_newer_one_and_nobody_is_told() -> Non
     board.put(pending("m", version="9"))
     known = board.get(("shop", "m"))
     assert known is not None
-    assert known.progress.phase is Phase.IN_PROGRESS
+    assert known.status.phase is Phase.IN_PROGRESS
     assert told == []
 
 
@@ -192,7 +196,7 @@ def test_a_migration_that_makes_no_sense_is_left_out_and_stops_nobody(field: str
     body["metadata"]["resourceVersion"] = "8"
     assert sink.put(raw(body)) == "8"
     known = board.get(("shop", "m"))
-    assert known is None or known.version == "8"
+    assert known is None or known.metadata.resource_version == "8"
 
 
 @pytest.mark.parametrize("version", ["", "opaque"])

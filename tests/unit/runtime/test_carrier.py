@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
 
@@ -18,13 +18,14 @@ import pytest
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import MigrationSpec, PodMigration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.objects import Owner, Workload
 from rescheduler.runtime.executor import MigrationExecutor
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.migration_controller import WORKERS, MigrationController
 from rescheduler.runtime.starting.gate import StartGate
 from tests.support.builders import pod
+from tests.support.pod_migrations import migration_spec, replace
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, over, pending, under_way
 
@@ -67,7 +68,10 @@ class Stage:
 
     @contextmanager
     def reserve(self, migration: PodMigration) -> Iterator[None]:
-        assert migration.name not in self.waiting or self.row("Pod", (migration.namespace, migration.order.pod)) is None
+        assert (
+            migration.name not in self.waiting
+            or self.row("Pod", (migration.namespace, migration.spec.pod.name)) is None
+        )
         yield
 
     def listen(self, listener: Changed) -> None:
@@ -82,7 +86,9 @@ class Stage:
     def has_pods_of(self, *migrations: PodMigration) -> None:
         """The watch has told of the pods that these are about."""
         for each in migrations:
-            self.rows["Pod", (each.namespace, each.order.pod)] = pod(each.order.pod, "one", namespace=each.namespace)
+            self.rows["Pod", (each.namespace, each.spec.pod.name)] = pod(
+                each.spec.pod.name, "one", namespace=each.namespace
+            )
 
     def changes(self, kind: str, key: Any, row: Any = None, version: str = "9") -> None:
         """The watch tells of an object."""
@@ -120,9 +126,9 @@ async def a_while() -> float | None:
 
 
 def test_at_first_everything_that_is_not_over_is_looked_at() -> None:
-    recent, old = over("recent", finished=NOW), over("old", finished=NOW - 100)
+    recent, old = over("recent", completion_time=NOW), over("old", completion_time=NOW - 100)
     board = MigrationCache()
-    for each in (pending("a"), under_way("b"), recent, old, over("undated", finished=None)):
+    for each in (pending("a"), under_way("b"), recent, old, over("undated", completion_time=None)):
         board.put(each)
     stage = Stage(board=board)
 
@@ -189,7 +195,7 @@ def test_our_own_writes_are_no_reason_to_look_again_and_others_are() -> None:
 
 
 def test_whatever_changes_with_a_member_wakes_the_others_of_its_proposal() -> None:
-    together = MigrationSpec("a", proposal="p", members=2)
+    together = migration_spec("a", proposal="p", members=2)
     first, second = under_way("first", order=together), under_way("second", order=replace(together, pod="b"))
 
     async def story(stage: Stage) -> None:
@@ -420,7 +426,7 @@ def test_what_a_look_has_seen_already_is_no_reason_to_look_again() -> None:
 
 def test_what_waits_for_its_copy_alone_does_not_heed_its_workload() -> None:
     landing = under_way("m", "web-a")
-    landing = replace(landing, progress=replace(landing.progress, step="Land", controller=WEB_SET))
+    landing = replace(landing, status=replace(landing.status, step="Land", controller=WEB_SET))
 
     async def story(stage: Stage) -> None:
         stage.looks.clear()
@@ -441,7 +447,7 @@ def test_who_waits_for_a_turn_is_looked_at_as_soon_as_it_may_be_free() -> None:
 
     async def story(stage: Stage) -> None:
         since = clock()
-        stage.board.put(replace(busy, version="2", progress=replace(busy.progress, step="Restore")), ours=True)
+        stage.board.put(replace(busy, version="2", status=replace(busy.status, step="Restore")), ours=True)
         await asyncio.sleep(1)
         assert stage.looked_at(since) == ["waits"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
@@ -18,12 +18,15 @@ from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
 from rescheduler.runtime.starting.holds import Holds
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
 
 TIMEOUT = 600.0
 HOUR = 3600.0
 ONE_AT_A_TIME = Concurrency(total=1, per_node=None, per_namespace=None, per_workload=None)
-ORDER = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True, plan="k4m9tz")
+ORDER = migration_spec(
+    "web-a", "web-a-uid", target="two", strategy="LoadBalancing", approval_required=True, plan="k4m9tz"
+)
 WAITING = "waits for approval: rescheduler approve k4m9tz"
 JANE = PauseDetails("jane", NOW, "why")
 TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
@@ -76,13 +79,13 @@ class Stage:
         """Looked at, and what it was told is stored."""
         admitted = await self.admit(migration, now)
         assert admitted.known is not None
-        stored = replace(migration, progress=replace(admitted.known, message=admitted.reason), version="2")
+        stored = replace(migration, status=replace(admitted.known, message=admitted.reason), version="2")
         self.board.put(stored)
         return stored
 
 
 def waiting(name: str = "m", order: MigrationSpec = ORDER, **more: Any) -> PodMigration:
-    return replace(PodMigration("shop", name, order, MigrationStatus(), f"{name}-uid", "1", NOW), **more)
+    return replace(pod_migration("shop", name, order, MigrationStatus(), f"{name}-uid", "1", NOW), **more)
 
 
 async def test_without_approval_it_waits_is_not_judged_and_takes_no_slot() -> None:
@@ -161,16 +164,16 @@ async def test_a_member_that_is_not_approved_keeps_the_others_waiting_and_a_lost
     assert (await stage.admit(mine)).reason.startswith("waits for approval of shop/n, which belongs to it")
     stage.board.put(replace(other, approved_by="me", version="2"))
     assert (await stage.admit(mine)).progress is not None
-    stage.board.put(replace(other, progress=MigrationStatus(Phase.FAILED, message="rejected by joe"), version="3"))
+    stage.board.put(replace(other, status=MigrationStatus(Phase.FAILED, message="rejected by joe"), version="3"))
     ended = await stage.admit(mine)
     assert (ended.reason, ended.never) == ("shop/n, which belongs to it, was given up: rejected by joe", True)
 
 
-@pytest.mark.parametrize("order", [replace(ORDER, needs_approval=False), MigrationSpec("web-a", target="two")])
+@pytest.mark.parametrize("order", [replace(ORDER, approval_required=False), migration_spec("web-a", target="two")])
 async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: MigrationSpec) -> None:
     stage = Stage(held=Held(JANE))
     told = await stage.told(waiting(order=order))
-    assert (told.progress.phase, told.progress.message) == (Phase.PENDING, TOLD)
+    assert (told.status.phase, told.status.message) == (Phase.PENDING, TOLD)
     assert stage.judge.asked == []
     assert stage.gatekeeper.still_waits(told, NOW + 1)
     stage.held.pause = replace(JANE, reason="another")
@@ -189,9 +192,9 @@ async def test_who_pauses_while_one_is_judged_is_heeded() -> None:
 
 async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_it_late() -> None:
     stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
-    planned = waiting(order=replace(ORDER, needs_approval=False))
-    in_line = replace(planned, progress=MigrationStatus(message="it waits its turn: 1 under way"), version="2")
-    stage.board.put(replace(waiting("busy"), progress=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three")))
+    planned = waiting(order=replace(ORDER, approval_required=False))
+    in_line = replace(planned, status=MigrationStatus(message="it waits its turn: 1 under way"), version="2")
+    stage.board.put(replace(waiting("busy"), status=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three")))
     assert stage.gatekeeper.still_waits(in_line, NOW)
     stage.held.pause = JANE
     assert not stage.gatekeeper.still_waits(in_line, NOW)
@@ -202,11 +205,11 @@ async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_i
 
 
 async def test_a_pause_does_not_tear_apart_what_belongs_together_and_has_begun() -> None:
-    pair = replace(ORDER, proposal="swap", members=2, needs_approval=False)
+    pair = replace(ORDER, proposal="swap", members=2, approval_required=False)
     stage = Stage(held=Held(JANE))
     begun = replace(
         waiting("n", replace(pair, pod="web-b")),
-        progress=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three"),
+        status=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three"),
     )
     stage.board.put(begun)
     assert (await stage.admit(waiting("m", pair))).progress is not None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
 
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import StaleError
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -17,6 +17,7 @@ from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, migration_of, order
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import OPTIMIZATION, planned
+from tests.support.pod_migrations import migration_spec, replace
 
 NOON = "2027-01-15T08:00:00Z"
 MOVE = Move("shop", "web-a", "one", "two", "LoadBalancing", "it is hot", Method.HANDOFF, "web-a-uid", proposal=4)
@@ -30,8 +31,8 @@ class Kept:
     added: list[PodMigration] = field(default_factory=list)
 
     async def add(self, migration: PodMigration) -> PodMigration:
-        if migration.order.pod in self.failing:
-            raise self.failing[migration.order.pod]
+        if migration.spec.pod.name in self.failing:
+            raise self.failing[migration.spec.pod.name]
         self.added.append(migration)
         return replace(migration, version="1")
 
@@ -55,10 +56,8 @@ REQUIRED = OrderTerms(Approval.REQUIRED)
 def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
     migration = migration_of(MOVE, 1, NOON)
     assert migration.namespace == "shop"
-    assert migration.order == MigrationSpec(
-        "web-a", "web-a-uid", "two", None, "LoadBalancing", "it is hot", proposal="", members=1
-    )
-    assert migration.progress == MigrationStatus()
+    assert migration.spec == migration_spec("web-a", "web-a-uid", "two", strategy="LoadBalancing", reason="it is hot")
+    assert migration.status == MigrationStatus()
 
 
 def test_the_same_move_has_the_same_name_on_the_same_occasion_only() -> None:
@@ -74,7 +73,7 @@ async def test_moves_that_belong_together_know_each_other_and_no_others() -> Non
     kept = Kept()
     moves = [replace(MOVE, pod=f"p{number}", proposal=number // 2) for number in range(4)]
     await ordered(kept, *moves, replace(MOVE, pod="alone", proposal=9))
-    found = [(each.order.proposal, each.order.members) for each in kept.added]
+    found = [(each.spec.proposal_name, each.spec.members) for each in kept.added]
     assert [members for _, members in found] == [2, 2, 2, 2, 1]
     assert found[0] == found[1] != found[2] == found[3]
     assert found[4] == ("", 1)
@@ -85,7 +84,7 @@ async def test_proposals_of_the_same_number_in_two_plans_are_different() -> None
     moves = [replace(MOVE, pod=pod_name) for pod_name in ("x", "y")]
     await ordered(kept, *moves)
     await order(plan_of(*moves), cast("MigrationStore", kept), NOW + 30)
-    assert len({each.order.proposal for each in kept.added}) == 2
+    assert len({each.spec.proposal_name for each in kept.added}) == 2
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ async def test_proposals_of_the_same_number_in_two_plans_are_different() -> None
 async def test_a_move_that_cannot_be_ordered_does_not_stop_the_others(error: Exception) -> None:
     kept = Kept({"bad": error})
     moves = [replace(MOVE, pod=name, proposal=number) for number, name in enumerate(("a", "bad", "b"))]
-    assert [each.order.pod for each in await ordered(kept, *moves)] == ["a", "b"]
+    assert [each.spec.pod.name for each in await ordered(kept, *moves)] == ["a", "b"]
 
 
 async def test_a_bug_is_not_mistaken_for_a_refusal() -> None:
@@ -108,7 +107,7 @@ async def test_after_a_member_that_could_not_be_ordered_the_rest_of_its_proposal
     kept = Kept({"b": ApiError(403, "Forbidden", "no", "/x")})
     moves = [replace(MOVE, pod=name, proposal=1) for name in ("b", "c")]
     assert await ordered(kept, *moves, replace(MOVE, pod="other", proposal=2)) == [replace(kept.added[0], version="1")]
-    assert [each.order.pod for each in kept.added] == ["other"]
+    assert [each.spec.pod.name for each in kept.added] == ["other"]
 
 
 async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
@@ -123,27 +122,27 @@ async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is
     board = MigrationCache()
     cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
-    failed = MigrationStatus(phase=Phase.FAILED, finished=NOW - 10, message="it did not start")
-    board.put(replace(migration_of(move, 1, NOON), progress=failed, uid="m-uid", version="1"))
+    failed = MigrationStatus(phase=Phase.FAILED, completion_time=NOW - 10, message="it did not start")
+    board.put(replace(migration_of(move, 1, NOON), status=failed, uid="m-uid", version="1"))
     (other,) = (await cycle.plan()).moves
     assert other.pod != move.pod
 
 
 async def test_without_approval_nothing_waits_and_no_plan_is_named() -> None:
     (migration,) = await ordered(Kept(), MOVE)
-    assert (migration.order.needs_approval, migration.order.plan) == (False, "")
+    assert (migration.spec.approval_required, migration.spec.plan) == (False, "")
 
 
 async def test_where_approval_is_required_the_moves_of_a_plan_wait_under_one_name() -> None:
     moves = [replace(MOVE, pod=name, proposal=number) for number, name in enumerate("abc")]
     found = await ordered(Kept(), *moves, terms=REQUIRED)
     assert all(each.awaits_approval for each in found)
-    (name,) = {each.order.plan for each in found}
+    (name,) = {each.spec.plan for each in found}
     again = await ordered(Kept(), *moves, terms=REQUIRED)
-    assert {each.order.plan for each in again} == {name}
+    assert {each.spec.plan for each in again} == {name}
     later = await ordered(Kept(), *moves, terms=REQUIRED, now=NOW + 30)
     other = await ordered(Kept(), *moves[:2], terms=REQUIRED)
-    assert len({name, later[0].order.plan, other[0].order.plan}) == 3
+    assert len({name, later[0].spec.plan, other[0].spec.plan}) == 3
 
 
 async def test_what_a_person_has_asked_for_needs_no_second_word() -> None:
@@ -157,7 +156,7 @@ async def test_no_more_moves_wait_than_a_plan_may_have_and_proposals_stay_whole(
     emptied = replace(MOVE, pod="away", strategy="NodeMaintenance", proposal=9)
     terms = replace(REQUIRED, most=10, waiting=5)
     found = await ordered(Kept(), *pairs, emptied, terms=terms)
-    assert [each.order.pod for each in found] == ["p0", "p1", "p2", "p3", "away"]
+    assert [each.spec.pod.name for each in found] == ["p0", "p1", "p2", "p3", "away"]
     assert await ordered(Kept(), *pairs, terms=replace(terms, waiting=10)) == []
     # One that would fit may count on the room that those before it leave.
     single = replace(MOVE, pod="single", proposal=8)

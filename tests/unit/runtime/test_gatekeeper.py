@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
@@ -22,13 +22,14 @@ from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
 from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line
 from tests.support import builders as b
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, replica_set
 
 FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
 ONE_AT_A_TIME = replace(FREE, total=1)
 TIMEOUT = 600.0
-PLANNED = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing")
-BY_HAND = MigrationSpec("web-a", target="two")
+PLANNED = migration_spec("web-a", "web-a-uid", target="two", strategy="LoadBalancing")
+BY_HAND = migration_spec("web-a", target="two")
 
 
 @dataclass
@@ -64,18 +65,18 @@ class Stage:
             admitted = await self.gatekeeper.check(scene(migration, now, **seen))
             if admitted.progress is not None and self.stores:
                 begun = replace(admitted.progress, phase=Phase.IN_PROGRESS, attempts=admitted.progress.attempts + 1)
-                self.board.put(replace(migration, progress=begun, version="2"), ours=True)
+                self.board.put(replace(migration, status=begun, version="2"), ours=True)
             return admitted
 
 
 def ordered(order: MigrationSpec = PLANNED, name: str = "m", *, created: float = NOW, **progress: Any) -> PodMigration:
-    return PodMigration("shop", name, order, MigrationStatus(**progress), f"{name}-uid", "1", created)
+    return pod_migration("shop", name, order, MigrationStatus(**progress), f"{name}-uid", "1", created)
 
 
 def moving(name: str = "other", **order: Any) -> PodMigration:
     """Another migration of the namespace, under way."""
     progress = MigrationStatus(phase=Phase.IN_PROGRESS, source="one", target="three")
-    return PodMigration("shop", name, replace(MigrationSpec("somebody"), **order), progress, f"{name}-uid", "1")
+    return pod_migration("shop", name, replace(migration_spec("somebody"), **order), progress, f"{name}-uid", "1")
 
 
 def scene(migration: PodMigration, now: float = NOW, **seen: Any) -> StepContext:
@@ -89,7 +90,7 @@ async def test_what_may_begin_has_its_method_target_source_and_owners_recorded()
     admitted = await stage.admit(ordered())
     assert admitted.progress == MigrationStatus(
         method=Method.HANDOFF,
-        uid="web-a-uid",
+        pod_uid="web-a-uid",
         source="one",
         target="two",
         controller=ObjectReference("ReplicaSet", "web-1", "rs-uid"),
@@ -126,12 +127,12 @@ async def test_an_order_of_a_name_means_whoever_has_it_when_it_begins() -> None:
     other = pod() | {"metadata": pod()["metadata"] | {"uid": "new"}}
     admitted = await Stage().admit(ordered(BY_HAND), pod=other)
     assert admitted.progress is not None
-    assert admitted.progress.uid == "new"
+    assert admitted.progress.pod_uid == "new"
 
 
 async def test_a_second_attempt_means_the_pod_of_the_first() -> None:
     other = pod() | {"metadata": pod()["metadata"] | {"uid": "new"}}
-    admitted = await Stage().admit(ordered(BY_HAND, uid="web-a-uid", attempts=1), pod=other)
+    admitted = await Stage().admit(ordered(BY_HAND, pod_uid="web-a-uid", attempts=1), pod=other)
     assert (admitted.reason, admitted.never) == ("another pod has its name by now", True)
 
 
@@ -179,7 +180,7 @@ async def test_its_own_time_out_counts_before_the_general_one() -> None:
 
 async def test_an_attempt_has_the_whole_time_after_its_pause() -> None:
     judge = Ruled(MoveVerdict(reason="NoTarget: full", temporary=True))
-    again = ordered(attempts=1, retry_at=NOW + TIMEOUT, uid="web-a-uid")
+    again = ordered(attempts=1, retry_time=NOW + TIMEOUT, pod_uid="web-a-uid")
     assert not (await Stage(judge).admit(again, NOW + 2 * TIMEOUT)).never
 
 
@@ -207,7 +208,7 @@ async def test_members_of_a_proposal_that_has_begun_do_not_wait_in_line() -> Non
 
 async def test_a_limit_of_the_node_that_the_rules_chose_counts_too() -> None:
     stage = Stage(Ruled(MoveVerdict(Method.HANDOFF, "three")), limits=replace(FREE, per_node=1))
-    stage.board.put(replace(moving(), progress=MigrationStatus(phase=Phase.IN_PROGRESS, source="four", target="three")))
+    stage.board.put(replace(moving(), status=MigrationStatus(phase=Phase.IN_PROGRESS, source="four", target="three")))
     admitted = await stage.admit(ordered(replace(BY_HAND, target="")), target=None)
     assert admitted.progress is None
     assert "perNode, three" in admitted.reason
@@ -226,7 +227,7 @@ async def test_of_many_that_are_looked_at_at_once_as_many_begin_as_may() -> None
     stage = Stage(limits=replace(FREE, total=3))
     looks = [stage.admit(ordered(replace(BY_HAND, pod=f"pod-{n}"), f"m{n}")) for n in range(9)]
     first = await asyncio.gather(*looks)
-    again = [await stage.admit(each) for each in list(stage.board.active()) if each.progress.phase is Phase.PENDING]
+    again = [await stage.admit(each) for each in list(stage.board.active()) if each.status.phase is Phase.PENDING]
     assert sum(each.progress is not None for each in (*first, *again)) == 3
     assert len(list(stage.board.in_progress())) == 3
 
@@ -241,7 +242,7 @@ async def test_of_two_orders_for_one_pod_one_begins() -> None:
 async def test_a_pod_that_is_being_moved_or_made_by_another_migration_waits_for_it() -> None:
     for rival in (
         moving(pod="web-a"),
-        replace(moving(), progress=replace(moving().progress, replacement=ObjectReference("Pod", "web-a"))),
+        replace(moving(), status=replace(moving().status, replacement=ObjectReference("Pod", "web-a"))),
     ):
         stage = Stage()
         stage.board.put(rival)
@@ -283,7 +284,9 @@ async def test_nothing_begins_if_the_process_is_told_to_end_while_it_is_judged()
 
 async def test_the_judge_is_told_who_asks_and_what_has_been_tried() -> None:
     stage = Stage()
-    await stage.admit(ordered(replace(BY_HAND, method=Method.EVICT), uid="web-a-uid", tried=(Method.HANDOFF,)))
+    await stage.admit(
+        ordered(replace(BY_HAND, method=Method.EVICT), pod_uid="web-a-uid", tried_methods=(Method.HANDOFF,))
+    )
     await stage.admit(ordered(PLANNED))
     assert stage.judge.asked == [
         MoveRequest("shop", "web-a", "web-a-uid", "two", Method.EVICT, (Method.HANDOFF,), by_hand=True),
@@ -297,12 +300,12 @@ async def test_one_in_line_needs_no_look_until_its_limit_changes_or_its_time_is_
     admitted = await stage.admit(ordered())
     assert admitted.known is not None
     told = replace(admitted.known, message=admitted.reason)
-    waiting, late = replace(ordered(), progress=told), NOW + TIMEOUT + 1
+    waiting, late = replace(ordered(), status=told), NOW + TIMEOUT + 1
     assert is_in_line(waiting)
     assert stage.gatekeeper.still_waits(waiting, NOW)
     assert not stage.gatekeeper.still_waits(waiting, late)
-    assert stage.gatekeeper.still_waits(replace(waiting, order=BY_HAND), late), "an order by hand does not grow stale"
-    assert not stage.gatekeeper.still_waits(replace(waiting, order=replace(PLANNED, paused=True)), NOW)
+    assert stage.gatekeeper.still_waits(replace(waiting, spec=BY_HAND), late), "an order by hand does not grow stale"
+    assert not stage.gatekeeper.still_waits(replace(waiting, spec=replace(PLANNED, paused=True)), NOW)
     stage.board.drop(("shop", "other"))
     assert not stage.gatekeeper.still_waits(waiting, NOW)
 
@@ -430,7 +433,7 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
 
     def begun(number: int) -> PodMigration:
         progress = MigrationStatus(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="one", target="two")
-        return PodMigration("default", f"m{number}", MigrationSpec(web(number)), progress, f"m{number}-uid", "1")
+        return pod_migration("default", f"m{number}", migration_spec(web(number)), progress, f"m{number}-uid", "1")
 
     async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         for number in range(2):
@@ -445,7 +448,7 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
     in_still_time(drawn, story)
 
 
-REMOVAL = MigrationSpec("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
+REMOVAL = migration_spec("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
 
 
 def ended(phase: str = "Failed") -> dict[str, Any]:

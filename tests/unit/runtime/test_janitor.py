@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.orphans import Fate, GarbageCollector, MarkedObject
+from tests.support.pod_migrations import migration_spec
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
@@ -91,13 +92,15 @@ async def test_a_mark_without_a_name_is_nobodys_unless_this_very_pod_is_moved() 
 
 
 async def test_finished_migrations_are_forgotten_in_their_time() -> None:
-    stage = Stage().knows(over("old", finished=NOW - 3600), over("new", finished=NOW - 3599), under_way("m"))
+    stage = Stage().knows(
+        over("old", completion_time=NOW - 3600), over("new", completion_time=NOW - 3599), under_way("m")
+    )
     await stage.fate()
     assert stage.removed == ["old"]
 
 
 async def test_a_finished_migration_stays_while_others_of_its_proposal_count_on_it() -> None:
-    pair = MigrationSpec("web-a", proposal="p", members=2)
+    pair = migration_spec("web-a", proposal="p", members=2)
     stage = Stage(keep=0.0).knows(over("a", order=pair), under_way("b", order=pair))
     await stage.fate()
     assert stage.removed == []

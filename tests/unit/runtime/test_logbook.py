@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
@@ -12,6 +12,7 @@ from rescheduler.kube.migrations import MigrationClient, StaleError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from tests.support.pod_migrations import replace
 from tests.unit.runtime.migrations import pending, under_way
 
 BEGUN = MigrationStatus(phase=Phase.IN_PROGRESS)
@@ -31,12 +32,12 @@ class Kept:
         return self.migration
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
-        return self._written(replace(migration, progress=progress))
+        return self._written(replace(migration, status=progress))
 
     def _written(self, migration: PodMigration) -> PodMigration:
         if self.failure is not None:
             raise self.failure
-        self.migration = replace(migration, version=str(int(migration.version or "0") + 1))
+        self.migration = replace(migration, version=str(int(migration.metadata.resource_version or "0") + 1))
         return self.migration
 
 
@@ -54,7 +55,7 @@ class Stage:
         self.log.append(f"board {key[1]}{' ours' if ours else ''}")
 
     def _told(self, before: PodMigration, after: PodMigration) -> None:
-        self.log.append(f"told {before.progress.phase} → {after.progress.phase}")
+        self.log.append(f"told {before.status.phase} → {after.status.phase}")
 
 
 async def test_a_new_migration_is_on_the_board_at_once_and_whoever_listens_takes_it_up() -> None:
@@ -68,7 +69,7 @@ async def test_progress_is_on_the_board_before_people_are_told() -> None:
     stage = Stage()
     await stage.logbook.store(pending("m"), BEGUN)
     assert stage.log == ["board m ours", "told Pending → InProgress"]
-    assert [each.version for each in stage.board.in_progress()] == ["2"]
+    assert [each.metadata.resource_version for each in stage.board.in_progress()] == ["2"]
 
 
 @pytest.mark.parametrize("failure", [StaleError("changed"), ApiError(500, "InternalError", "no", "/x")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from structlog.testing import capture_logs
@@ -13,6 +13,7 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
 from rescheduler.migration.events import ObjectEvent
 from rescheduler.runtime.pause_watcher import PauseWatcher
+from tests.support.pod_migrations import replace
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 

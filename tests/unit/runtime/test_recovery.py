@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
@@ -28,6 +28,7 @@ from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime import recovery_controller
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
+from tests.support.pod_migrations import replace
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW

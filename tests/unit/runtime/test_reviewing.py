@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.model import labels
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.runtime.approval_revalidator import ApprovalRevalidator, refusals
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from tests.support.builders import NOW, cluster, node, pod
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 POLICY = Policy(min_pod_age=0.0, cool_down=0.0)
 
 
 def waiting(name: str, target: str, *, strategy: str = "LoadBalancing") -> PodMigration:
-    order = MigrationSpec(name, target=target, strategy=strategy, needs_approval=True, plan="k4m9tz")
-    return PodMigration("default", f"m-{name}", order, MigrationStatus(), f"{name}-uid", "1", NOW)
+    order = migration_spec(name, target=target, strategy=strategy, approval_required=True, plan="k4m9tz")
+    return pod_migration("default", f"m-{name}", order, MigrationStatus(), f"{name}-uid", "1", NOW)
 
 
 @dataclass
@@ -40,13 +41,13 @@ class Stage:
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         if self.stale:
             raise StaleError("changed")
-        stored = replace(migration, progress=progress, version=str(int(migration.version) + 1))
+        stored = replace(migration, status=progress, version=str(int(migration.metadata.resource_version) + 1))
         self.board.put(stored)
         return stored
 
     def failed(self) -> dict[str, str]:
-        found = [each for each in self.board.all() if each.progress.phase is Phase.FAILED]
-        return {each.name: each.progress.message for each in found}
+        found = [each for each in self.board.all() if each.status.phase is Phase.FAILED]
+        return {each.name: each.status.message for each in found}
 
 
 ROOMY = cluster(node("one"), node("two"), pod("a", "one", cpu=1), pod("b", "one", cpu=1))
@@ -83,7 +84,7 @@ def test_a_move_may_count_on_the_room_that_another_one_leaves_in_whatever_order_
 
 def test_a_move_that_promised_something_and_has_nothing_to_give_any_more_is_of_no_use() -> None:
     level = cluster(node("one"), node("two"), pod("a", "one", cpu=1), pod("b", "two", cpu=1))
-    promising = replace(waiting("a", "two"), order=replace(waiting("a", "two").order, expected_gain=25.0))
+    promising = replace(waiting("a", "two"), spec=replace(waiting("a", "two").spec, expected_gain=25.0))
     (why,) = refusals(level, POLICY, [promising]).values()
     assert why.startswith("it would not make the busier of its two nodes less busy any more (")
     assert refusals(ROOMY, POLICY, [promising]) == {}
@@ -102,7 +103,7 @@ async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gat
 async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_pod_is_free() -> None:
     emptied = cluster(node("one", labels={labels.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
     stage = Stage(emptied)
-    stage.board.put(replace(waiting("a", "two"), progress=MigrationStatus(source="one", target="two")))
+    stage.board.put(replace(waiting("a", "two"), status=MigrationStatus(source="one", target="two")))
     assert await stage.reviewing.revalidate() == 1
     (message,) = stage.failed().values()
     assert message == "given up while it waited for approval: node one is to be emptied, which needs no approval"
@@ -111,12 +112,12 @@ async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_p
 
 def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
     timed_out = replace(
-        waiting("a", "two"), progress=MigrationStatus(Phase.FAILED, finished=NOW, message="nobody approved")
+        waiting("a", "two"), status=MigrationStatus(Phase.FAILED, completion_time=NOW, message="nobody approved")
     )
     assert with_inflight_moves(ROOMY, [timed_out], 600.0).spoken_for == {}
     rejected = replace(timed_out, rejected_by="jane")
     assert list(with_inflight_moves(ROOMY, [rejected], 600.0).spoken_for) == [("default", "a")]
-    tried = replace(timed_out, progress=replace(timed_out.progress, attempts=1))
+    tried = replace(timed_out, status=replace(timed_out.status, attempts=1))
     assert list(with_inflight_moves(ROOMY, [tried], 600.0).spoken_for) == [("default", "a")]
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line, slot
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.showing import Read
 from tests.unit.runtime.migrations import WEB, over, pending, under_way
 
@@ -155,7 +155,7 @@ def test_what_is_granted_and_stored_counts_once() -> None:
     "left",
     [
         pytest.param(over("first", version="3"), id="over"),
-        pytest.param(pending("first", version="3", attempts=1, retry_at=9.0), id="waiting for its next attempt"),
+        pytest.param(pending("first", version="3", attempts=1, retry_time=9.0), id="waiting for its next attempt"),
     ],
 )
 def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: PodMigration) -> None:
@@ -186,14 +186,14 @@ def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
 
 
 def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
-    together = MigrationSpec("a", proposal="p", members=2)
+    together = migration_spec("a", proposal="p", members=2)
     slots = ConcurrencyLimits(board_of(under_way("first", order=together)), lambda: replace(FREE, total=1))
     assert slots.find_exceeded(pending("second", order=replace(together, pod="b")), BEGINS) == ""
     assert slots.find_exceeded(pending("other", order=replace(together, proposal="q")), BEGINS)
 
 
 def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
-    alone = MigrationSpec("a", proposal="p", members=1)
+    alone = migration_spec("a", proposal="p", members=1)
     slots = ConcurrencyLimits(board_of(under_way("first", order=alone)), lambda: replace(FREE, total=1))
     assert slots.find_exceeded(pending("second", order=alone), BEGINS)
 
@@ -205,8 +205,8 @@ def test_one_in_line_still_waits_until_its_limit_changes() -> None:
     waiting = pending("next", source="one", message=told)
     assert is_in_line(waiting)
     assert slots.still_waits(waiting)
-    assert not slots.still_waits(replace(waiting, order=replace(waiting.order, paused=True)))
-    assert not slots.still_waits(replace(waiting, progress=replace(waiting.progress, message="a rollout")))
+    assert not slots.still_waits(replace(waiting, spec=replace(waiting.spec, paused=True)))
+    assert not slots.still_waits(replace(waiting, status=replace(waiting.status, message="a rollout")))
     board.put(over("first", version="2"))
     assert not slots.still_waits(waiting)
 
@@ -243,7 +243,7 @@ class Interleaved(RuleBasedStateMachine):
     @rule(name=names)
     def ordered(self, name: str) -> None:
         if self.known(name) is None:
-            self.stored(PodMigration(self.namespace(name), name, MigrationSpec(f"pod-{name}")))
+            self.stored(pod_migration(self.namespace(name), name, migration_spec(f"pod-{name}")))
 
     @rule(
         name=names,
@@ -254,12 +254,12 @@ class Interleaved(RuleBasedStateMachine):
     def asked(self, name: str, source: str, aim: str, workload: str) -> None:
         """As the gatekeeper does: a new look gives up what was granted at an earlier one."""
         migration = self.known(name)
-        if migration is None or migration.progress.phase is not Phase.PENDING:
+        if migration is None or migration.status.phase is not Phase.PENDING:
             return
-        self.slots.reserve(migration, migration.progress)
+        self.slots.reserve(migration, migration.status)
         self.granted.pop(name, None)
         owner = ObjectReference("Deployment", workload, workload) if workload else None
-        progress = replace(migration.progress, source=source, target=aim, workload=owner)
+        progress = replace(migration.status, source=source, target=aim, workload=owner)
         if not self.slots.find_exceeded(migration, progress):
             self.slots.grant(migration, progress)
             self.granted[name] = progress
@@ -274,13 +274,13 @@ class Interleaved(RuleBasedStateMachine):
         migration = self.known(name)
         if migration is not None:
             begun = replace(progress, phase=Phase.IN_PROGRESS, attempts=progress.attempts + 1)
-            self.stored(replace(migration, progress=begun))
+            self.stored(replace(migration, status=begun))
 
     @rule(name=names, phase=st.sampled_from([Phase.PENDING, Phase.COMPLETED]))
     def ended_or_rolled_back(self, name: str, phase: Phase) -> None:
         migration = self.known(name)
-        if migration is not None and migration.progress.phase is Phase.IN_PROGRESS:
-            self.stored(replace(migration, progress=replace(migration.progress, phase=phase)))
+        if migration is not None and migration.status.phase is Phase.IN_PROGRESS:
+            self.stored(replace(migration, status=replace(migration.status, phase=phase)))
 
     @rule(name=names)
     def deleted(self, name: str) -> None:
@@ -289,7 +289,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:
-        moving = [(each, each.progress) for each in self.board.in_progress()]
+        moving = [(each, each.status) for each in self.board.in_progress()]
         moving += [(found, told) for name, told in self.granted.items() if (found := self.known(name)) is not None]
         taken = [slot(*each) for each in moving]
         assert len(taken) <= 4

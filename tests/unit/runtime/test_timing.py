@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
@@ -26,12 +26,13 @@ from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from rescheduler.runtime.starting.windows import TimeWindows, WindowHold
 from tests.support.builders import cluster, node
 from tests.support.planning import planned
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, pod, replica_set
 from tests.unit.migration.scenes import node as target_node
 
 PATIENCE = 600.0
-BY_CHOICE = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)
-BY_HAND = MigrationSpec("web-a", "web-a-uid", target="two")
+BY_CHOICE = migration_spec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)
+BY_HAND = migration_spec("web-a", "web-a-uid", target="two")
 AT_TEN = Timing(("Fri 10:00-12:00",), "Europe/Berlin")
 """NOW is Friday, 2027-01-15, at 09:00 in Berlin."""
 CLOSED = "no time window is open before Fri 2027-01-15 10:00 Europe/Berlin (when.windows)"
@@ -46,11 +47,11 @@ def in_each(most: int) -> Timing:
 
 
 def waiting(name: str, wanted: MigrationSpec = BY_CHOICE, **progress: Any) -> PodMigration:
-    return PodMigration("shop", name, wanted, MigrationStatus(**progress), f"{name}-uid", "1", NOW)
+    return pod_migration("shop", name, wanted, MigrationStatus(**progress), f"{name}-uid", "1", NOW)
 
 
 def begun(name: str, at: float, phase: Phase = Phase.COMPLETED, wanted: MigrationSpec = BY_CHOICE) -> PodMigration:
-    return waiting(name, wanted, phase=phase, started=at, attempts=1)
+    return waiting(name, wanted, phase=phase, start_time=at, attempts=1)
 
 
 @dataclass
@@ -82,7 +83,7 @@ class Stage:
 
     async def admit(self, migration: PodMigration) -> StartDecision:
         self.board.put(migration)
-        named = pod(name=migration.order.pod, uid=migration.order.uid)
+        named = pod(name=migration.spec.pod.name, uid=migration.spec.pod.uid)
         members = self.board.members(migration)
         there: dict[str, Any] = {
             "pod": named,
@@ -125,7 +126,7 @@ async def test_shortly_before_a_window_opens_moves_wait_for_it_and_no_time_is_co
 
 async def test_what_somebody_has_approved_of_waits_for_its_window_however_long_that_takes() -> None:
     stage = Stage(AT_TEN)
-    approved = replace(waiting("m", replace(BY_CHOICE, needs_approval=True)), approved_by="jane")
+    approved = replace(waiting("m", replace(BY_CHOICE, approval_required=True)), approved_by="jane")
     kept = await stage.admit(approved)
     assert (kept.reason, kept.never) == (CLOSED, False)
     stage.clock.now = NOW + HOUR
@@ -134,7 +135,7 @@ async def test_what_somebody_has_approved_of_waits_for_its_window_however_long_t
 
 async def test_what_waited_for_approval_before_there_were_windows_waits_for_them_too() -> None:
     """As moves do that an older version has ordered; what a person has ordered does not, whatever he asks for."""
-    before = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True)
+    before = migration_spec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", approval_required=True)
     for timing in (AT_TEN, unwindowed(1)):
         stage = Stage(timing)
         stage.board.put(begun("before", NOW - 1, wanted=replace(before, pod="web-b")))
@@ -206,7 +207,7 @@ async def test_moves_that_belong_together_begin_together_also_before_the_board_t
 async def test_moves_that_belong_together_and_are_begun_again_are_not_more() -> None:
     stage = Stage(unwindowed(2))
     together = replace(BY_CHOICE, proposal="both", members=2)
-    again = [waiting(name, replace(together, pod=name), started=NOW - 60, attempts=1) for name in ("a", "b")]
+    again = [waiting(name, replace(together, pod=name), start_time=NOW - 60, attempts=1) for name in ("a", "b")]
     for each in again:
         stage.board.put(each)
     assert [stage.hours.check(each) for each in again] == [None, None]
@@ -218,9 +219,9 @@ async def test_who_has_begun_and_failed_at_once_is_not_about_to_begin() -> None:
     stage.board.put(second)
     stage.clock.now = NOW + 3 * HOUR - 1
     assert (await stage.admit(first)).progress is not None
-    began = MigrationStatus(Phase.IN_PROGRESS, started=stage.clock.now - 1, attempts=1)
+    began = MigrationStatus(Phase.IN_PROGRESS, start_time=stage.clock.now - 1, attempts=1)
     for version, progress in enumerate((began, replace(began, phase=Phase.PENDING)), start=2):
-        stage.board.put(replace(first, progress=progress, version=str(version)))
+        stage.board.put(replace(first, status=progress, version=str(version)))
     stage.clock.now += 1
     assert (await stage.admit(second)).never
 
@@ -229,23 +230,23 @@ async def test_the_rest_of_moves_that_belong_together_is_begun_again_also_when_i
     stage = Stage(AT_TEN)
     together = replace(BY_CHOICE, proposal="both", members=2)
     stage.board.put(begun("first", NOW - 10, Phase.COMPLETED, replace(together, pod="web-z")))
-    assert (await stage.admit(waiting("second", together, started=NOW - 10, attempts=1))).progress is not None
+    assert (await stage.admit(waiting("second", together, start_time=NOW - 10, attempts=1))).progress is not None
 
 
 async def test_what_can_never_begin_does_not_wait_even_if_somebody_has_approved_of_it() -> None:
     stage = Stage(unwindowed(2))
-    three = replace(BY_CHOICE, proposal="three", members=3, needs_approval=True)
+    three = replace(BY_CHOICE, proposal="three", members=3, approval_required=True)
     members = [replace(waiting(f"m{n}", replace(three, pod=f"web-{n}")), approved_by="jane") for n in range(3)]
     for each in members:
         stage.board.put(each)
-    found = await stage.admit(replace(members[0], order=replace(members[0].order, uid="web-0-uid")))
+    found = await stage.admit(replace(members[0], spec=replace(members[0].spec, uid="web-0-uid")))
     assert found.never
     assert found.reason == "its 3 moves, which belong together, are more than when.movesPerHour (2); it is given up"
 
 
 def test_one_that_is_begun_again_is_not_one_more() -> None:
     stage = Stage(unwindowed(1))
-    again = waiting("m", started=NOW - 60, attempts=1)
+    again = waiting("m", start_time=NOW - 60, attempts=1)
     stage.board.put(again)
     assert stage.hours.check(again) is None
     assert isinstance(stage.hours.check(numbered(2)), WindowHold)
@@ -278,7 +279,7 @@ def test_what_began_long_ago_is_forgotten_also_where_nobody_asks() -> None:
     for number in range(50):
         stage.clock.now += 600
         migration = replace(
-            numbered(number), progress=MigrationStatus(Phase.COMPLETED, started=stage.clock.now, attempts=1)
+            numbered(number), status=MigrationStatus(Phase.COMPLETED, start_time=stage.clock.now, attempts=1)
         )
         stage.board.put(migration)
         stage.board.put(replace(migration, version="2"))  # such as when it is assessed
@@ -290,7 +291,7 @@ def test_what_waits_leaves_less_room_for_orders() -> None:
     stage.board.put(begun("lately", NOW - 100))
     stage.board.put(begun("under-way", NOW - 100, Phase.IN_PROGRESS))
     stage.board.put(numbered(1))
-    stage.board.put(waiting("again", started=NOW - 5, attempts=1))
+    stage.board.put(waiting("again", start_time=NOW - 5, attempts=1))
     stage.board.put(waiting("by-hand", BY_HAND))
     assert stage.hours.room() == 1
 
@@ -409,7 +410,7 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(
         migration = replace(numbered(number), namespace=namespace)
         if hours.check(migration) is None:
             hours.note_start(migration)
-            board.put(replace(migration, progress=MigrationStatus(Phase.COMPLETED, started=clock.now, attempts=1)))
+            board.put(replace(migration, status=MigrationStatus(Phase.COMPLETED, start_time=clock.now, attempts=1)))
             starts.append((clock.now, namespace))
     for start, namespace in starts:
         within = [name for at, name in starts if start <= at < start + HOUR]
@@ -430,7 +431,7 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour(pauses: list[int]
         migration = numbered(number)
         if hours.check(migration) is None:
             hours.note_start(migration)
-            board.put(replace(migration, progress=MigrationStatus(Phase.COMPLETED, started=clock.now, attempts=1)))
+            board.put(replace(migration, status=MigrationStatus(Phase.COMPLETED, start_time=clock.now, attempts=1)))
             starts.append(clock.now)
     assert all(sum(start <= other < start + HOUR for other in starts) <= most for start in starts)
     assert starts  # the first one always may
@@ -459,13 +460,13 @@ class TestOrdering:
 
     async def test_while_no_window_is_open_only_what_people_have_asked_for_is_ordered(self) -> None:
         found = await self.ordered(OrderTerms(hourly=0, hindrance=CLOSED, timed=True), self.drained, *self.many(1, 1))
-        assert [(each.order.strategy, each.order.windowed) for each in found] == [("NodeMaintenance", False)]
+        assert [(each.spec.strategy, each.spec.windowed) for each in found] == [("NodeMaintenance", False)]
 
     @pytest.mark.parametrize(("room", "count"), [(None, 6), (6, 6), (5, 3), (3, 3), (2, 1), (0, 0)])
     async def test_whole_proposals_are_ordered_as_far_as_the_hour_goes(self, room: int | None, count: int) -> None:
         found = await self.ordered(OrderTerms(hourly=room, timed=True), *self.many(1, 2, 3))
         assert len(found) == count
-        assert all(each.order.windowed for each in found)
+        assert all(each.spec.windowed for each in found)
 
     async def test_of_a_namespace_whose_hour_is_full_nothing_is_ordered_and_the_others_go_on(self) -> None:
         moves = [replace(self.move, namespace=name, proposal=n) for n, name in enumerate(("shop", "bank", "shop"))]
@@ -486,9 +487,9 @@ class TestOrdering:
     async def test_what_is_to_be_approved_of_is_ordered_at_any_time_and_waits(self) -> None:
         terms = OrderTerms(Approval.REQUIRED, hourly=0, hindrance=CLOSED, hourly_in=lambda namespace: 0, timed=True)
         found = await self.ordered(terms, *self.many(1, 1))
-        assert [(each.order.needs_approval, each.order.windowed) for each in found] == [(True, True)] * 2
+        assert [(each.spec.approval_required, each.spec.windowed) for each in found] == [(True, True)] * 2
 
     async def test_where_there_is_no_such_time_nothing_is_said_of_it(self) -> None:
         """So that a definition of an older version, which we may not update, is good enough."""
         (found,) = await self.ordered(OrderTerms(), self.move)
-        assert not found.order.windowed
+        assert not found.spec.windowed

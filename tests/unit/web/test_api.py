@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +15,6 @@ import pytest
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model import labels
 from rescheduler.model.migration import (
-    MigrationSpec,
     MigrationStatus,
     MoveOutcome,
     ObjectReference,
@@ -24,6 +22,7 @@ from rescheduler.model.migration import (
     Phase,
 )
 from rescheduler.model.plan import Method
+from tests.support.pod_migrations import migration_spec, replace
 from tests.support.showing import IDENTITY, NOW, Stage, asked, served
 
 ZONE = "topology.kubernetes.io/zone"
@@ -106,10 +105,10 @@ async def test_nodes_come_as_columns_in_the_order_of_their_names(address: str) -
 async def test_a_move_under_way_marks_its_two_nodes() -> None:
     made = stage()
     way = MigrationStatus(phase=Phase.IN_PROGRESS, step="Mark", method=Method.HANDOFF, source="a", target="b")
-    made.migration("m", MigrationSpec("web-1"), way)
+    made.migration("m", migration_spec("web-1"), way)
     async with served(made) as address:
         assert (await asked(address, "/api/nodes"))[1]["state"] == [32, 64, 10]
-        made.migration("m", MigrationSpec("web-1"), MigrationStatus(phase=Phase.COMPLETED, source="a", target="b"))
+        made.migration("m", migration_spec("web-1"), MigrationStatus(phase=Phase.COMPLETED, source="a", target="b"))
         assert (await asked(address, "/api/nodes"))[1]["state"] == [0, 0, 10]
 
 
@@ -149,20 +148,20 @@ async def test_the_plan_is_made_when_nobody_has_made_one(address: str) -> None:
 async def test_migrations_come_newest_first_and_those_under_way_are_always_among_them() -> None:
     made = stage()
     under_way = MigrationStatus(
-        phase=Phase.IN_PROGRESS, step="CreateCopy", step_started=NOW - 5, method=Method.HANDOFF, source="a", target="b",
+        phase=Phase.IN_PROGRESS, step="CreateCopy", step_time=NOW - 5, method=Method.HANDOFF, source="a", target="b",
         attempts=1, workload=ObjectReference("Deployment", "web"), message="make the copy for b",
     )  # fmt: skip
     made.migration(
-        "oldest", MigrationSpec("web-1", strategy="LoadBalancing", reason="why"), under_way, created=NOW - 9e6
+        "oldest", migration_spec("web-1", strategy="LoadBalancing", reason="why"), under_way, created=NOW - 9e6
     )
     for number in range(600):
         over = MigrationStatus(
-            phase=Phase.COMPLETED, finished=NOW, outcome=MoveOutcome(OutcomeVerdict.PAID, 3.5, NOW),
+            phase=Phase.COMPLETED, completion_time=NOW, outcome=MoveOutcome(OutcomeVerdict.PAID, 3.5, NOW),
             method=Method.EVICT, replacement=ObjectReference("Pod", f"new-{number}"),
         )  # fmt: skip
-        order = MigrationSpec(f"gone-{number}", expected_gain=4.0)
+        order = migration_spec(f"gone-{number}", expected_gain=4.0)
         made.migration(f"m{number:03}", order, over, created=NOW - 600 + number)
-    waits = MigrationSpec("web-2", target="b", needs_approval=True, plan="plan-1")
+    waits = migration_spec("web-2", target="b", approval_required=True, plan="plan-1")
     made.migration("waits", waits, created=NOW)
     async with served(made) as address:
         found = (await asked(address, "/api/migrations"))[1]
@@ -209,10 +208,10 @@ async def test_workloads_that_rest_are_told_with_why() -> None:
     made = stage()
     for number in range(2):
         judged, workload = MoveOutcome(OutcomeVerdict.NOT_PAID, 0.0, NOW - 30), ObjectReference("Deployment", "web")
-        over = MigrationStatus(phase=Phase.COMPLETED, finished=NOW - 60, source="a", target="b", outcome=judged)
+        over = MigrationStatus(phase=Phase.COMPLETED, completion_time=NOW - 60, source="a", target="b", outcome=judged)
         bad = replace(over, controller=ObjectReference("ReplicaSet", "web-abc"), workload=workload)
         made.migration(
-            f"m{number}", MigrationSpec("web-9", strategy="LoadBalancing", expected_gain=5.0), bad, created=NOW - 99
+            f"m{number}", migration_spec("web-9", strategy="LoadBalancing", expected_gain=5.0), bad, created=NOW - 99
         )
     async with served(made) as address:
         found = (await asked(address, "/api/outcomes"))[1]["workloads"]

@@ -13,12 +13,13 @@ from rescheduler.app.actions import PageActions
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseStore
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.actions import MoveRequest
 from rescheduler.web.responses import HttpError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 MAP = "/api/v1/namespaces/ours/configmaps/state"
 MAPS = "/api/v1/namespaces/ours/configmaps"
@@ -128,7 +129,7 @@ async def test_what_stands_or_falls_together_is_asked_for_together(tmp_path: Pat
             ("ended", "swap", Phase.FAILED),
             ("other", "else", Phase.PENDING),
         ):
-            order = MigrationSpec("web", proposal=proposal, members=2, needs_approval=True)
-            doing.board.put(PodMigration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
+            order = migration_spec("web", proposal=proposal, members=2, approval_required=True)
+            doing.board.put(pod_migration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
         both = [("shop", "one"), ("shop", "gone"), ("shop", "two")]
         assert doing.together([("shop", "one"), ("shop", "gone")]) == both

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
+from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.web.push import Broadcaster, EventHub, Subscriber
 from rescheduler.web.views.moves import migrations
 from rescheduler.web.views.nodes import columns
 from tests.support.examples import examples
+from tests.support.pod_migrations import migration_spec
 from tests.support.showing import Stage
 
 NODES = ("a", "b", "c")
@@ -69,7 +70,7 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
             stage.pod(name, place, cpu=cpu)
         case "move", (name, phase, source, target):
             way = MigrationStatus(phase=phase, method=Method.HANDOFF, source=source, target=target)
-            stage.migration(name, MigrationSpec("p"), way)
+            stage.migration(name, migration_spec("p"), way)
         case "gone", (what,):
             thing, name = what.split()
             if thing == "Move":

@@ -7,11 +7,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.node_stats import NodeFlag
 from rescheduler.web.state import MigrationTracker, SpreadHistory, SpreadSample, StepStart
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 FLAT = LoadDistribution(0.0, 0.0, 0.0, 0.0)
 KEY = ("shop", "m")
@@ -51,15 +52,15 @@ def moves() -> tuple[MigrationCache, MigrationTracker, list[str]]:
 
 def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: float | str) -> PodMigration:
     progress = MigrationStatus(phase=phase, step=step, method=Method.HANDOFF, **more)  # type: ignore[arg-type] # by name
-    return PodMigration("shop", "m", MigrationSpec("web"), progress, "uid", str(version))
+    return pod_migration("shop", "m", migration_spec("web"), progress, "uid", str(version))
 
 
 def test_each_step_is_kept_once_with_when_it_began() -> None:
     board, seen, _ = moves()
     for version, (step, began) in enumerate([("Mark", 1.0), ("Mark", 1.0), ("CreateCopy", 2.0), ("RollBack", 3.0)]):
-        board.put(at(step, version=version, step_started=began))
+        board.put(at(step, version=version, step_time=began))
     board.put(at("", Phase.PENDING, version=9))
-    board.put(at("Mark", version=10, step_started=9.0))
+    board.put(at("Mark", version=10, step_time=9.0))
     assert seen.history(KEY) == (
         StepStart("Mark", 1.0), StepStart("CreateCopy", 2.0), StepStart("RollBack", 3.0), StepStart("Mark", 9.0),
     )  # fmt: skip

@@ -7,7 +7,6 @@ import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,11 +14,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
+from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Plan
 from rescheduler.web import push
 from rescheduler.web.api import Api
 from rescheduler.web.push import Broadcaster, EventHub
+from tests.support.pod_migrations import migration_spec, replace
 from tests.support.showing import HERE, NOW, Stage, asked, served
 
 Event = tuple[str, Any]
@@ -123,10 +123,10 @@ async def test_steps_of_a_move_are_told_as_they_happen_and_its_end_and_its_going
     begun = MigrationStatus(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="a", target="b")
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
-        made.migration("m", MigrationSpec("web-1"), replace(begun, step="Mark", step_started=NOW))
+        made.migration("m", migration_spec("web-1"), replace(begun, step="Mark", step_time=NOW))
         assert (await page.until("migration"))["step"] == "Mark"
-        made.migration("m", MigrationSpec("web-1"), replace(begun, step="CreateCopy", step_started=NOW + 1))
-        made.migration("m", MigrationSpec("web-1"), replace(begun, step="Nominate", step_started=NOW + 2))
+        made.migration("m", migration_spec("web-1"), replace(begun, step="CreateCopy", step_time=NOW + 1))
+        made.migration("m", migration_spec("web-1"), replace(begun, step="Nominate", step_time=NOW + 2))
         row = await page.until("migration")
         assert [each["step"] for each in row["history"]] == ["Mark", "CreateCopy", "Nominate"]
         await page.hears("overview", lambda told: told["counts"]["inProgress"] == 1)
@@ -177,7 +177,7 @@ async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Subscriber(lambda: None))
     for number in range(1200):
-        made.migration(f"m{number}", MigrationSpec("web-1"))
+        made.migration(f"m{number}", migration_spec("web-1"))
     counts = []
     for _ in range(4):
         pulse.publish_changes()

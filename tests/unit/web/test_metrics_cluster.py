@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from string import ascii_letters
 
 import pytest
@@ -15,6 +14,7 @@ from rescheduler.model.policy import Policy
 from rescheduler.runtime.informers import InformerStatus
 from rescheduler.web.metrics import Metrics, MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker
+from tests.support.pod_migrations import replace
 from tests.unit.web.scraped import names, scraped, total, value
 
 USE = "rescheduler_node_utilisation"

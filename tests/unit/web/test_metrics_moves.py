@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +12,13 @@ from hypothesis import strategies as st
 from rescheduler.migration import commands
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand
-from rescheduler.model.migration import MigrationSpec, MigrationStatus, OutcomeVerdict, Phase, PodMigration
+from rescheduler.model.migration import MigrationStatus, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.model import RecoveryOutcome
 from rescheduler.strategies import discover
 from rescheduler.web.metrics import Metrics
 from tests.support.examples import examples
+from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.web.scraped import scraped, total, value, values
 
 NOW = 1_800_000_000.0
@@ -31,11 +31,13 @@ STEP = "rescheduler_migration_step_duration_seconds"
 
 
 def migration(strategy: str = "LoadBalancing", **progress: Any) -> PodMigration:
-    return PodMigration("shop", "m", MigrationSpec("web", strategy=strategy), MigrationStatus(**progress), created=NOW)
+    return pod_migration(
+        "shop", "m", migration_spec("web", strategy=strategy), MigrationStatus(**progress), created=NOW
+    )
 
 
 def begun(strategy: str = "LoadBalancing", **more: Any) -> PodMigration:
-    known = {"phase": Phase.IN_PROGRESS, "method": Method.EVICT, "attempts": 1, "started": NOW + 5, **more}
+    known = {"phase": Phase.IN_PROGRESS, "method": Method.EVICT, "attempts": 1, "start_time": NOW + 5, **more}
     return migration(strategy, **known)
 
 
@@ -48,9 +50,9 @@ def lived(metrics: Metrics, *states: PodMigration) -> None:
 def test_a_move_that_lands_counts_by_strategy_and_method_with_its_times() -> None:
     metrics = Metrics()
     first = begun(step="")
-    evicting = begun(step="Evict", step_started=NOW + 6)
-    waiting = begun(step="AwaitRebuilt", step_started=NOW + 8)
-    landed = begun(phase=Phase.COMPLETED, step="", step_started=NOW + 8, finished=NOW + 25)
+    evicting = begun(step="Evict", step_time=NOW + 6)
+    waiting = begun(step="AwaitRebuilt", step_time=NOW + 8)
+    landed = begun(phase=Phase.COMPLETED, step="", step_time=NOW + 8, completion_time=NOW + 25)
     lived(metrics, migration(), first, evicting, waiting, landed)
     assert value(metrics, LANDED, strategy="LoadBalancing", method="evict") == 1
     assert total(metrics, FAILED) == 0
@@ -62,11 +64,11 @@ def test_a_move_that_lands_counts_by_strategy_and_method_with_its_times() -> Non
 
 def test_a_move_that_is_rolled_back_and_tried_again_fails_only_once() -> None:
     metrics = Metrics()
-    again = migration(method=Method.EVICT, attempts=1, retry_at=NOW + 60)
-    rolling = begun(step="RollBack", step_started=NOW + 9)
-    second = begun(attempts=2, started=NOW + 60)
-    failed = begun(phase=Phase.FAILED, step="", attempts=2, started=NOW + 60, finished=NOW + 70)
-    last = replace(second, progress=replace(second.progress, step="RollBack", step_started=NOW + 65))
+    again = migration(method=Method.EVICT, attempts=1, retry_time=NOW + 60)
+    rolling = begun(step="RollBack", step_time=NOW + 9)
+    second = begun(attempts=2, start_time=NOW + 60)
+    failed = begun(phase=Phase.FAILED, step="", attempts=2, start_time=NOW + 60, completion_time=NOW + 70)
+    last = replace(second, status=replace(second.status, step="RollBack", step_time=NOW + 65))
     lived(metrics, migration(), begun(), rolling, again, second, last, failed)
     assert value(metrics, RETRIED, strategy="LoadBalancing", method="evict") == 1
     assert value(metrics, FAILED, strategy="LoadBalancing", method="evict") == 1
@@ -78,7 +80,7 @@ def test_a_move_that_is_rolled_back_and_tried_again_fails_only_once() -> None:
 
 def test_an_order_that_never_began_fails_without_a_method_and_without_a_duration() -> None:
     metrics = Metrics()
-    lived(metrics, migration("Manual"), migration("Manual", phase=Phase.FAILED, finished=NOW + 3))
+    lived(metrics, migration("Manual"), migration("Manual", phase=Phase.FAILED, completion_time=NOW + 3))
     assert value(metrics, FAILED, strategy="Manual", method="none") == 1
     assert total(metrics, f"{WHOLE}_count") == 0
 
@@ -95,7 +97,11 @@ def test_a_new_message_or_an_outcome_counts_as_nothing() -> None:
 def test_times_that_make_no_sense_are_left_out() -> None:
     metrics = Metrics()
     for started, finished in ((NOW, NOW - 1), (float("-inf"), NOW), (NOW, float("nan")), (None, NOW)):
-        lived(metrics, begun(started=started), begun(phase=Phase.COMPLETED, started=started, finished=finished))
+        lived(
+            metrics,
+            begun(start_time=started),
+            begun(phase=Phase.COMPLETED, start_time=started, completion_time=finished),
+        )
     assert total(metrics, LANDED) == 4
     assert total(metrics, f"{WHOLE}_count") == 0
 

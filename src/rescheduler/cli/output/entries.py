@@ -22,7 +22,7 @@ def entry_line(entry: AppliedMove, *, dry: bool) -> str:
     move = entry.move
     if entry.migration is None:
         return plain(f"pod/{move.pod} -n {move.namespace} refused: {entry.reason}")
-    aside = f" ({entry.migration.progress.phase})" if entry.outcome is ApplyOutcome.UNCHANGED else " (dry run)" * dry
+    aside = f" ({entry.migration.status.phase})" if entry.outcome is ApplyOutcome.UNCHANGED else " (dry run)" * dry
     return plain(f"{RESOURCE}/{entry.migration.name} {entry.outcome}{aside}")
 
 
@@ -51,6 +51,6 @@ def _row(entry: AppliedMove, ended: Ended) -> dict[str, object]:
         "outcome": entry.outcome.value,
         "reason": entry.reason,
         "migration": migration.name if migration is not None else "",
-        "phase": last.progress.phase.value if last is not None else "",
-        "message": last.progress.message if last is not None else "",
+        "phase": last.status.phase.value if last is not None else "",
+        "message": last.status.message if last is not None else "",
     }

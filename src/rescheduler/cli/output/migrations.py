@@ -121,20 +121,20 @@ def waiting_document(waiting: Sequence[PodMigration], now: float) -> dict[str, o
     items = [dict(zip(keys, _row(each, now), strict=True)) for each in waiting]
     for item, each in zip(items, waiting, strict=True):
         del item["age"]
-        item["belongsTo"] = each.order.proposal
+        item["belongsTo"] = each.spec.proposal_name
     return {"waiting": [{key: value for key, value in item.items() if value} for item in items]}
 
 
 def _row(migration: PodMigration, now: float) -> list[str]:
-    order, progress = migration.order, migration.progress
+    order, progress = migration.spec, migration.status
     return [
         order.plan,
         migration.namespace,
         migration.name,
-        order.pod,
+        order.pod.name,
         progress.source,
         progress.target or order.target,
         order.strategy,
-        age(migration.created, now),
+        age(migration.metadata.creation_timestamp, now),
         order.reason,
     ]

@@ -6,8 +6,10 @@ if the pod is another one by now, or somebody else has changed its gates: then t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import structs
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Verb
@@ -124,7 +126,7 @@ class Plain:
 
     def enter(self, scene: StepContext) -> MigrationStatus:
         """Only that it has begun."""
-        return scene.migration.progress
+        return scene.migration.status
 
 
 class CreateCopy:
@@ -157,7 +159,7 @@ class CreateCopy:
         if refused is not None and refused.code in (400, 403, 422):
             # Quota, a policy or a webhook does not let a second instance in beside the first.
             return GiveUp(f"a copy is refused: {refused.message}", other_method=True)
-        return Do((commands.create(self.body(scene), f"make the copy for {scene.migration.progress.target}"),))
+        return Do((commands.create(self.body(scene), f"make the copy for {scene.migration.status.target}"),))
 
 
 class Nominate(Plain):
@@ -167,7 +169,7 @@ class Nominate(Plain):
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when the nomination is in its status."""
-        copy, target = scene.copy, scene.migration.progress.target
+        copy, target = scene.copy, scene.migration.status.target
         if copy is None or is_terminating(copy):
             return GiveUp("the copy is gone")
         if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
@@ -187,15 +189,15 @@ class AwaitMembers(Plain):
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when all others are here or further."""
-        order, members = scene.migration.order, scene.seen.members
+        order, members = scene.migration.spec, scene.seen.members
         if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
         if order.members <= 1:
             return Done()
-        if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
-            return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.progress.message}", retry=False)
-        there = [m for m in members if m.progress.phase is Phase.COMPLETED or m.progress.step in self._reserved]
-        created = scene.migration.created
+        if lost := next((each for each in members if each.status.phase is Phase.FAILED), None):
+            return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.status.message}", retry=False)
+        there = [m for m in members if m.status.phase is Phase.COMPLETED or m.status.step in self._reserved]
+        created = scene.migration.metadata.creation_timestamp
         if len(members) < order.members - 1 and created is not None and scene.now - created > STORE_TIMEOUT:
             return GiveUp("a move that belongs to it was never stored, or has been deleted", retry=False)
         missing = order.members - 1 - len(there)
@@ -228,7 +230,7 @@ class Land(Plain):
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when the copy is bound to the target."""
-        copy, target = scene.copy, scene.migration.progress.target
+        copy, target = scene.copy, scene.migration.status.target
         if copy is None:
             return GiveUp("the copy is gone")
         node = copy["spec"].get("nodeName")
@@ -252,7 +254,7 @@ class AwaitReady(Plain):
             return GiveUp("the copy is gone")
         if has_finished(copy) or is_terminating(copy):
             status = copy.get("status", {})
-            return GiveUp(f"the copy ended on {scene.migration.progress.target}: {status.get('reason') or 'deleted'}")
+            return GiveUp(f"the copy ended on {scene.migration.status.target}: {status.get('reason') or 'deleted'}")
         wanted = min_ready_seconds(scene)
         ready = ready_seconds(copy, scene.now)
         if ready is None:
@@ -262,7 +264,7 @@ class AwaitReady(Plain):
         if left <= 0:
             return Done()
         since = find_condition(copy, "Ready").get("lastTransitionTime", "now")
-        where = f"{copy['metadata']['name']} must be Ready on {scene.migration.progress.target}"
+        where = f"{copy['metadata']['name']} must be Ready on {scene.migration.status.target}"
         return Wait(f"{where} for {wanted} s, and is since {since}", left)
 
 
@@ -321,7 +323,7 @@ def unstable_reason(scene: StepContext) -> str:
     waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, scene.now) is None)
     if waiting:
         return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
-    others = (pod for pod in mine if pod["metadata"]["uid"] != scene.migration.progress.uid)
+    others = (pod for pod in mine if pod["metadata"]["uid"] != scene.migration.status.pod_uid)
     cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in annotations_of(pod))
     if cheap:
         return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
@@ -343,8 +345,8 @@ def is_adopted(pod: Json, controller: Json | None) -> bool:
 
 def record_replacement(scene: StepContext, name: str) -> MigrationStatus:
     """The progress with the replacement's name recorded, unless one is."""
-    progress = scene.migration.progress
-    return progress if progress.replacement else replace(progress, replacement=ObjectReference("Pod", name))
+    progress = scene.migration.status
+    return progress if progress.replacement else structs.replace(progress, replacement=ObjectReference("Pod", name))
 
 
 class CheckBudgets(Plain):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec import structs
 
 from rescheduler.migration import commands
 from rescheduler.migration.observation import (
@@ -55,8 +56,8 @@ class TakeTurn(Plain):
         if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
         for rival in _rivals(scene):
-            waits = rival.progress.step == self.name
-            if rival.progress.step in _TURN or (waits and _began(rival) < _began(scene.migration)):
+            waits = rival.status.step == self.name
+            if rival.status.step in _TURN or (waits and _began(rival) < _began(scene.migration)):
                 return Wait(f"migration {rival.name} is evicting a pod of the same controller")
         own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
         spent = blocking_budget(scene, (*scene.seen.budgets, *own)) or unready_sibling(scene)
@@ -100,13 +101,13 @@ class Prefer(Plain):
         if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
             return GiveUp("the Deployment was resumed by somebody else")
         before = controller["spec"]["template"]["spec"].get("affinity")
-        wanted = add_preference(before, scene.migration.progress)
+        wanted = add_preference(before, scene.migration.status)
         note = {labels.AFFINITY_BEFORE: json.dumps({"migration": scene.migration.name, "affinity": before})}
         changes = {
             "metadata": {"annotations": note, "resourceVersion": controller["metadata"]["resourceVersion"]},
             "spec": {"template": {"spec": {"affinity": wanted}}},
         }
-        return Do((commands.patch(controller, changes, f"prefer {scene.migration.progress.target}"),))
+        return Do((commands.patch(controller, changes, f"prefer {scene.migration.status.target}"),))
 
 
 class Evict(Plain):
@@ -122,10 +123,12 @@ class Evict(Plain):
 
         Times would not do: our clock and the server's may differ by more than an eviction takes.
         """
-        progress, controller = scene.migration.progress, scene.seen.controller
+        progress, controller = scene.migration.status, scene.seen.controller
         if controller is not None and controller["kind"] == "StatefulSet":
             return progress
-        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings)))
+        return structs.replace(
+            progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings))
+        )
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when the original goes."""
@@ -155,7 +158,7 @@ def _rivals(scene: StepContext) -> Iterator[PodMigration]:
     if controller is None or controller["kind"] == "StatefulSet":
         return
     for rival in scene.seen.rivals:
-        if rival.progress.method is Method.EVICT and rival.progress.replacement is None:
+        if rival.status.method is Method.EVICT and rival.status.replacement is None:
             yield rival
 
 
@@ -163,14 +166,14 @@ def _ahead(scene: StepContext) -> str:
     """Who has evicted a pod or goes first, where two have their turn, as after a change of leaders."""
     there = {pod["metadata"]["uid"] for pod in scene.seen.siblings if not is_terminating(pod)}
     for rival in _rivals(scene):
-        first = rival.progress.uid not in there or _began(rival) < _began(scene.migration)
-        if rival.progress.step == AwaitRebuilt.name or (rival.progress.step == Evict.name and first):
+        first = rival.status.pod_uid not in there or _began(rival) < _began(scene.migration)
+        if rival.status.step == AwaitRebuilt.name or (rival.status.step == Evict.name and first):
             return rival.name
     return ""
 
 
 def _began(migration: PodMigration) -> tuple[float, str]:
-    return migration.progress.started or 0.0, migration.name
+    return migration.status.start_time or 0.0, migration.name
 
 
 _PASSING = frozenset({409, 429})
@@ -183,7 +186,7 @@ class HoldRoom(Plain):
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when the room is held; or when it cannot be, because the move can do without."""
-        original, target = scene.original, scene.migration.progress.target
+        original, target = scene.original, scene.migration.status.target
         if scene.seen.steered is not SteeringMethod.NOMINATE or not target:
             return Done()
         if original is None or is_terminating(original):
@@ -210,7 +213,7 @@ class NominateRebuilt(Plain):
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when the nomination is in its status, or when there is none to make."""
-        pod, target, refused = find_replacement(scene), scene.migration.progress.target, scene.seen.refused
+        pod, target, refused = find_replacement(scene), scene.migration.status.target, scene.seen.refused
         if pod is None or is_terminating(pod) or labels.NOMINATE_GATE not in gates_of(pod):
             return Done()
         if not target or target_problem(scene):

@@ -6,8 +6,9 @@ the label that the webhook gave it, or by being younger than the eviction.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import structs
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
@@ -64,10 +65,12 @@ class Restore(Plain):
 
     def enter(self, scene: StepContext) -> MigrationStatus:
         """Record which pod was made."""
-        pod, progress = find_rebuilt(scene), scene.migration.progress
+        pod, progress = find_rebuilt(scene), scene.migration.status
         if pod is None:
             return progress
-        return replace(progress, replacement=ObjectReference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
+        return structs.replace(
+            progress, replacement=ObjectReference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"])
+        )
 
     def look(self, scene: StepContext) -> Outlook:
         """Done when both are as they were."""
@@ -106,12 +109,12 @@ class AwaitRebuiltReady(Plain):
 
 def find_rebuilt(scene: StepContext) -> Json | None:
     """The pod that the controller made in the original's place."""
-    progress, seen = scene.migration.progress, scene.seen
+    progress, seen = scene.migration.status, scene.seen
     if _keeps_names(scene):
-        again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
+        again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.pod_uid
         return seen.pod if seen.pod and again and not is_terminating(seen.pod) and not has_finished(seen.pod) else None
     led = seen.controller is not None and read_steering(seen.controller).get("migration") == scene.migration.name
-    known = {progress.uid, *progress.bystanders}
+    known = {progress.pod_uid, *progress.bystanders}
     young = [
         pod
         for pod in seen.siblings
@@ -126,9 +129,9 @@ def find_rebuilt(scene: StepContext) -> Json | None:
 
 def find_replacement(scene: StepContext) -> Json | None:
     """The new pod, once it is recorded; a StatefulSet may have made it more than once since."""
-    if scene.migration.progress.replacement and _keeps_names(scene):
+    if scene.migration.status.replacement and _keeps_names(scene):
         return find_rebuilt(scene)
-    known = scene.migration.progress.replacement
+    known = scene.migration.status.replacement
     pods = (*scene.seen.siblings, *((scene.seen.pod,) if scene.seen.pod else ()))
     return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
 
@@ -146,13 +149,13 @@ def _telling(scene: StepContext, pod: Json | None) -> list[Command]:
     trace = {
         marks.MIGRATION_ID: migration.name,
         marks.MIGRATION_STATUS: "in-progress",
-        marks.MIGRATED_FROM: migration.progress.source,
-        marks.MIGRATION_REASON: migration.order.strategy,
+        marks.MIGRATED_FROM: migration.status.source,
+        marks.MIGRATION_REASON: migration.spec.strategy,
     }
     story = {
         marks.MIGRATION_TIME: format_instant(scene.now),
-        marks.ORIGINAL_POD: migration.progress.uid,
-        marks.ORIGINAL_POD_NAME: migration.order.pod,
+        marks.ORIGINAL_POD: migration.status.pod_uid,
+        marks.ORIGINAL_POD_NAME: migration.spec.pod.name,
     }
     changes = {"metadata": {"labels": trace, "annotations": story}}
     return [commands.patch(pod, changes, "tell where it came from")]

@@ -83,7 +83,7 @@ def uses_template(scene: StepContext) -> bool:
     What this migration has begun in this way, before the webhook was asked, it ends in this way.
     """
     controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
-    if controller is None or controller["kind"] != "ReplicaSet" or not scene.migration.progress.target:
+    if controller is None or controller["kind"] != "ReplicaSet" or not scene.migration.status.target:
         return False
     has_begun = read_steering(controller).get("migration") == name
     has_paused = deployment is not None and annotations_of(deployment).get(labels.PAUSED_BY) == name

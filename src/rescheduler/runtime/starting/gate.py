@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec import structs
 
 from rescheduler.migration.observation import StepContext, controller_of, has_finished, is_terminating
 from rescheduler.migration.steps.common import rollout_reason
@@ -108,7 +109,7 @@ class StartGate:
             return self._later(scene, progress, f"migration {rival} is moving the pod")
         if objection := self._slots.find_exceeded(migration, progress):
             return self._queued(scene, progress, objection)
-        removed = migration.order.method is Method.REMOVE
+        removed = migration.spec.fixed_method is Method.REMOVE
         if removed and not has_finished(pod):
             return StartDecision(None, "it has not ended: only pods that have are removed", never=True)
         if not removed and scene.seen.controller is not None and (changing := rollout_reason(scene)):
@@ -128,7 +129,7 @@ class StartGate:
             return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
         if withheld := self._consent.check(migration, scene.now):  # somebody has paused while it was judged
             return self._withheld(scene, progress, withheld)
-        progress = replace(progress, method=ruling.method, target=ruling.target)
+        progress = structs.replace(progress, method=ruling.method, target=ruling.target)
         if rival := self._rival(migration):  # two orders of the same move get the same ruling, and only one begins
             return self._later(scene, progress, f"migration {rival} is moving the pod")
         if objection := self._slots.find_exceeded(
@@ -142,47 +143,47 @@ class StartGate:
     def _withheld(self, scene: StepContext, progress: MigrationStatus, withheld: Hold) -> StartDecision:
         """People keep it from beginning; one that has nowhere to go any more does not wait for them."""
         known = _known(scene, progress)
-        target = scene.migration.order.target
+        target = scene.migration.spec.target
         if not withheld.never and target and scene.seen.target is None:
             return StartDecision(None, f"there is no node {target} any more", never=True, known=known)
         return StartDecision(None, withheld.reason, _LATER, withheld.never, known)
 
     def _rival(self, migration: PodMigration) -> str:
         """Another migration that has begun to move the same pod, or is about to."""
-        for key in sorted(self._board.by_pod((migration.namespace, migration.order.pod))):
+        for key in sorted(self._board.by_pod((migration.namespace, migration.spec.pod.name))):
             other = self._board.get(key)
             if other is None or other.name == migration.name:
                 continue
-            if other.progress.phase is Phase.IN_PROGRESS or self._slots.has_granted(key):
+            if other.status.phase is Phase.IN_PROGRESS or self._slots.has_granted(key):
                 return other.name
         return ""
 
     def still_waits(self, migration: PodMigration, now: float) -> bool:
         """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
         if not self.open:
-            return migration.progress.phase is Phase.PENDING
+            return migration.status.phase is Phase.PENDING
         if self._consent.is_held(migration):
             return self._consent.has_reported(migration, now)
-        grows_stale = not migration.order.by_hand
+        grows_stale = not migration.spec.by_hand
         return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
     def reserve(self, migration: PodMigration) -> Iterator[None]:
         """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
-        if migration.progress.phase is not Phase.PENDING or self._consent.is_held(migration):
+        if migration.status.phase is not Phase.PENDING or self._consent.is_held(migration):
             yield
             return
-        self._slots.reserve(migration, replace(migration.progress, target=migration.order.target))
+        self._slots.reserve(migration, structs.replace(migration.status, target=migration.spec.target))
         try:
             yield
         finally:
             known = self._board.get((migration.namespace, migration.name))
-            if known is None or known.progress.phase is Phase.PENDING:
+            if known is None or known.status.phase is Phase.PENDING:
                 self._slots.release((migration.namespace, migration.name))
 
     def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> StartDecision:
         """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
-        if scene.migration.order.by_hand:
+        if scene.migration.spec.by_hand:
             return StartDecision(None, reason, _SOON, known=_known(scene, progress))
         return self._later(scene, progress, reason, _SOON)
 
@@ -192,20 +193,24 @@ class StartGate:
         return StartDecision(None, reason, wait, known=_known(scene, progress))
 
     def _is_late(self, migration: PodMigration, now: float) -> bool:
-        timeout = migration.order.timeout or self._timeout()
-        began_to_wait = (migration.created or now, migration.progress.retry_at or 0.0, self._consent.since(migration))
+        timeout = migration.spec.timeout or self._timeout()
+        began_to_wait = (
+            migration.metadata.creation_timestamp or now,
+            migration.status.retry_time or 0.0,
+            self._consent.since(migration),
+        )
         return now - max(began_to_wait) > timeout
 
 
 def _wanted(migration: PodMigration) -> MoveRequest:
-    order, progress = migration.order, migration.progress
+    order, progress = migration.spec, migration.status
     return MoveRequest(
         migration.namespace,
-        order.pod,
-        progress.uid or order.uid,
+        order.pod.name,
+        progress.pod_uid or order.pod.uid,
         order.target,
-        order.method,
-        progress.tried,
+        order.fixed_method,
+        progress.tried_methods,
         by_hand=order.by_hand,
     )
 
@@ -214,11 +219,11 @@ def _told(scene: StepContext, pod: Json) -> MigrationStatus:
     """What the pod itself tells: which one it is, where it is and whose."""
     controller = controller_of(pod)
     workload = scene.seen.deployment or scene.seen.controller
-    return replace(
-        scene.migration.progress,
-        uid=pod["metadata"]["uid"],
+    return structs.replace(
+        scene.migration.status,
+        pod_uid=pod["metadata"]["uid"],
         source=pod["spec"].get("nodeName", ""),
-        target=scene.migration.order.target,
+        target=scene.migration.spec.target,
         controller=ObjectReference(controller["kind"], controller["name"], controller["uid"]) if controller else None,
         workload=_reference(workload) if workload is not None else None,
     )
@@ -226,7 +231,9 @@ def _told(scene: StepContext, pod: Json) -> MigrationStatus:
 
 def _known(scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
     """What is told of one that waits: not which pod it is, because only when it begins that is settled."""
-    return replace(scene.migration.progress, source=progress.source, target=progress.target, workload=progress.workload)
+    return structs.replace(
+        scene.migration.status, source=progress.source, target=progress.target, workload=progress.workload
+    )
 
 
 def _reference(body: Json) -> ObjectReference:

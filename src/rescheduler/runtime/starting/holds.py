@@ -90,7 +90,7 @@ class Holds:
         if reason := missing_approval(migration, members):
             self._given.pop(key, None)
             return Hold(reason)
-        if migration.order.needs_approval and key not in self._given:
+        if migration.spec.approval_required and key not in self._given:
             _remember(self._given, key, now)
         if _has_begun(members):
             return None
@@ -101,8 +101,8 @@ class Holds:
         _remember(self._held, key, now)
         if held.until == inf:
             return Hold(f"{held.reason}; it is given up", never=True)
-        patience = migration.order.timeout or self.patience()
-        if held.until - now > patience and not migration.order.needs_approval:
+        patience = migration.spec.timeout or self.patience()
+        if held.until - now > patience and not migration.spec.approval_required:
             return Hold(f"{held.reason}; {REPLANNED}", never=True)
         return Hold(held.reason)
 
@@ -112,7 +112,7 @@ class Holds:
 
     def is_held(self, migration: PodMigration) -> bool:
         """Whether people keep it waiting now, be it told or not."""
-        if migration.progress.phase is not Phase.PENDING:
+        if migration.status.phase is not Phase.PENDING:
             return False
         members = self.board.members(migration)
         if missing_approval(migration, members):
@@ -123,7 +123,7 @@ class Holds:
 
     def has_reported(self, migration: PodMigration, now: float) -> bool:
         """Whether one that is kept waiting would only be told again what it was told a short while ago."""
-        members, said = self.board.members(migration), migration.progress.message
+        members, said = self.board.members(migration), migration.status.message
         if abandon_reason(migration, members, now, self.timeout()):
             return False
         expected = missing_approval(migration, members)
@@ -146,7 +146,7 @@ def _told(pause: PauseDetails) -> str:
 
 def _has_begun(members: tuple[PodMigration, ...]) -> bool:
     """Whether a move that belongs to it is under way, and waits for it."""
-    return any(each.progress.phase is Phase.IN_PROGRESS for each in members)
+    return any(each.status.phase is Phase.IN_PROGRESS for each in members)
 
 
 def _remember(times: dict[ObjectKey, float], key: ObjectKey, now: float) -> None:

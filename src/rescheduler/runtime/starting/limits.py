@@ -85,9 +85,9 @@ class ConcurrencyLimits:
 
     def still_waits(self, migration: PodMigration) -> bool:
         """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""
-        if migration.order.paused or not is_in_line(migration):
+        if migration.spec.paused or not is_in_line(migration):
             return False
-        return bool(self.find_exceeded(migration, migration.progress))
+        return bool(self.find_exceeded(migration, migration.status))
 
     def reserve(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count it while it is looked at, although it may not begin."""
@@ -113,7 +113,7 @@ class ConcurrencyLimits:
         """Whether what was granted or is held has not begun yet; else the board tells more of it."""
         attempts, _ = self._granted.get(key, (-1, None))
         known = self._board.get(key)
-        return known is not None and known.progress.phase is Phase.PENDING and known.progress.attempts <= attempts
+        return known is not None and known.status.phase is Phase.PENDING and known.status.attempts <= attempts
 
     def _taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
         for key, (_, granted) in list(self._granted.items()):
@@ -123,20 +123,20 @@ class ConcurrencyLimits:
                 yield granted
         for each in self._board.in_progress():
             if (each.namespace, each.name) != apart:
-                yield slot(each, each.progress)
+                yield slot(each, each.status)
 
 
 def is_in_line(migration: PodMigration) -> bool:
     """Whether it has been told to wait its turn."""
-    return migration.progress.phase is Phase.PENDING and migration.progress.message.startswith(_IN_LINE)
+    return migration.status.phase is Phase.PENDING and migration.status.message.startswith(_IN_LINE)
 
 
 def slot(migration: PodMigration, progress: MigrationStatus) -> MigrationFootprint:
     """What a migration takes with this progress."""
     owner = progress.workload or progress.controller
-    workload = f"{migration.namespace}/{owner or migration.order.pod}"
+    workload = f"{migration.namespace}/{owner or migration.spec.pod.name}"
     nodes = frozenset(node for node in (progress.source, progress.target) if node)
-    proposal = migration.order.proposal if migration.order.members > 1 else ""
+    proposal = migration.spec.proposal_name if migration.spec.members > 1 else ""
     return MigrationFootprint(migration.namespace, workload, nodes, proposal)
 
 

@@ -106,7 +106,7 @@ class TimeWindows:
 
     def check(self, migration: PodMigration) -> WindowHold | None:
         """Why a pending migration may not begin yet; None when it may."""
-        if not counts_for_hour(migration) or migration.progress.phase is not Phase.PENDING:
+        if not counts_for_hour(migration) or migration.status.phase is not Phase.PENDING:
             return None
         now, members = self._now(), self._board.members(migration)
         if any(self._goes_ahead(each, now) for each in members):
@@ -125,7 +125,7 @@ class TimeWindows:
     def _goes_ahead(self, member: PodMigration, now: float) -> bool:
         """Whether one that others belong to is about to begin, though the board does not tell yet, or is there."""
         granted = self._granted.get((member.namespace, member.name))
-        return member.progress.phase is Phase.COMPLETED or (granted is not None and now - granted < _ABOUT_TO)
+        return member.status.phase is Phase.COMPLETED or (granted is not None and now - granted < _ABOUT_TO)
 
     def _outside(self, now: float) -> WindowHold | None:
         """Why no window is open; asked for each that waits, so it is worked out once until that changes."""
@@ -170,8 +170,8 @@ class TimeWindows:
         return self._begun | self._granted
 
     def _note(self, migration: PodMigration) -> None:
-        started, key = migration.progress.started, (migration.namespace, migration.name)
-        if migration.progress.phase is not Phase.PENDING:
+        started, key = migration.status.start_time, (migration.namespace, migration.name)
+        if migration.status.phase is not Phase.PENDING:
             self._granted.pop(key, None)
         if not counts_for_hour(migration) or started is None or self._begun.get(key) == started:
             return
@@ -191,7 +191,7 @@ def _hours(
 ) -> Iterator[_HourlyLimit]:
     """The limits that a move and those that belong to it have to keep: that of all, and that of each namespace."""
     if timing.moves_per_hour is not None:
-        yield _HourlyLimit(_IN_ALL, timing.moves_per_hour, max(1, migration.order.members), tuple(begun.values()))
+        yield _HourlyLimit(_IN_ALL, timing.moves_per_hour, max(1, migration.spec.members), tuple(begun.values()))
     if timing.moves_per_hour_per_namespace is not None:
         for name, wanted in Counter(each.namespace for each in (migration, *members)).items():
             there = tuple(at for key, at in begun.items() if key[0] == name)
@@ -200,8 +200,8 @@ def _hours(
 
 def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> WindowHold | None:
     """Moves that belong together are stored one after the other: before all are, nobody knows their namespaces."""
-    stored = (migration.created or now) + STORE_TIMEOUT
-    if len(members) >= migration.order.members - 1 or now > stored:
+    stored = (migration.metadata.creation_timestamp or now) + STORE_TIMEOUT
+    if len(members) >= migration.spec.members - 1 or now > stored:
         return None
     return WindowHold("not all moves that belong to it are stored yet", stored)
 

@@ -17,8 +17,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
-from rescheduler.model.migration import MigrationSpec
 from rescheduler.model.plan import Method
+from rescheduler.model.strategy_traits import MANUAL
 from rescheduler.strategies import discover
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -60,7 +60,7 @@ class CappedLabel:
 
 def strategies() -> FixedLabel:
     """The strategies, and moves by hand."""
-    return FixedLabel((*discover(), MigrationSpec("").strategy))
+    return FixedLabel((*discover(), MANUAL))
 
 
 @lru_cache(maxsize=1)

@@ -75,21 +75,23 @@ class MigrationMetrics:
 
     def observe(self, before: PodMigration, after: PodMigration) -> None:
         """Count what changed in a migration."""
-        was, now = before.progress, after.progress
-        by = (self._strategies.value(after.order.strategy), method_value(now.method))
+        was, now = before.status, after.status
+        by = (self._strategies.value(after.spec.strategy), method_value(now.method))
         if was.step and was.step != now.step:
-            _observe(self._step.labels(steps().value(was.step), method_value(was.method)), was.step_started, _left(now))
+            _observe(self._step.labels(steps().value(was.step), method_value(was.method)), was.step_time, _left(now))
         if was.phase is now.phase:
             return
         if now.phase is Phase.IN_PROGRESS and now.attempts == 1:
-            _observe(self._waited, after.created, now.started)
+            _observe(self._waited, after.metadata.creation_timestamp, now.start_time)
         elif now.phase is Phase.PENDING and was.phase is Phase.IN_PROGRESS:
             self._retried.labels(*by).inc()
         elif now.over:
             landed = now.phase is Phase.COMPLETED
             (self._landed if landed else self._failed).labels(*by).inc()
             if was.phase is Phase.IN_PROGRESS:
-                _observe(self._whole.labels(by[1], "landed" if landed else "failed"), now.started, now.finished)
+                _observe(
+                    self._whole.labels(by[1], "landed" if landed else "failed"), now.start_time, now.completion_time
+                )
 
     def count_refusal(self, command: Command, refused: FailedCommand) -> None:
         """Count an eviction that was refused; other commands are not counted."""
@@ -99,7 +101,7 @@ class MigrationMetrics:
 
 def _left(now: MigrationStatus) -> float | None:
     """When the step before ended. After a rollback for another try this is not recorded."""
-    return now.step_started if now.step else now.finished
+    return now.step_time if now.step else now.completion_time
 
 
 def _observe(histogram: Histogram, begun: float | None, ended: float | None) -> None:

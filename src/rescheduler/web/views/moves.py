@@ -25,7 +25,7 @@ _STEPS = {method: _lifecycle.steps(method) for method in Method}
 def migrations(state: PageState) -> Json:
     """What `/api/migrations` returns: all unfinished migrations, and the newest of the others."""
     active = sorted(state.board.active(), key=_age)
-    over = [each for each in state.board.all() if each.progress.over]
+    over = [each for each in state.board.all() if each.status.over]
     found = [*active, *heapq.nsmallest(max(0, MOST - len(active)), over, key=_age)]
     shown = sorted(found, key=_age)
     more = len(active) + len(over) - len(shown)
@@ -34,16 +34,16 @@ def migrations(state: PageState) -> Json:
 
 def row(state: PageState, migration: PodMigration) -> Json:
     """The row of a migration."""
-    order, progress = migration.order, migration.progress
-    method = progress.method or order.method
-    pod = state.loads.pod((migration.namespace, order.pod))
+    order, progress = migration.spec, migration.status
+    method = progress.method or order.fixed_method
+    pod = state.loads.pod((migration.namespace, order.pod.name))
     owner = progress.workload or progress.controller
     workload = str(owner) if owner is not None else workload_of(state.cache, pod) if pod is not None else ""
     passed = state.moves.history((migration.namespace, migration.name))
     return {
         "namespace": migration.namespace,
         "name": migration.name,
-        "pod": order.pod,
+        "pod": order.pod.name,
         "source": progress.source or (pod.node if pod is not None and not progress.over else ""),
         "target": progress.target or order.target,
         "strategy": order.strategy,
@@ -55,9 +55,9 @@ def row(state: PageState, migration: PodMigration) -> Json:
         "history": [{"step": each.step, "time": each.time} for each in passed],
         "message": progress.message,
         "attempts": progress.attempts,
-        "created": migration.created,
-        "started": progress.started,
-        "finished": progress.finished,
+        "created": migration.metadata.creation_timestamp,
+        "started": progress.start_time,
+        "finished": progress.completion_time,
         "awaitsApproval": migration.awaits_approval,
         "approvedBy": migration.approved_by,
         "plan": order.plan,
@@ -68,16 +68,16 @@ def row(state: PageState, migration: PodMigration) -> Json:
 
 
 def _outcome(migration: PodMigration) -> Json | None:
-    outcome = migration.progress.outcome
+    outcome = migration.status.outcome
     if outcome is None:
         return None
-    predicted = migration.order.expected_gain
+    predicted = migration.spec.expected_gain
     return {"predicted": predicted, "realised": outcome.gain, "verdict": outcome.verdict.value}
 
 
 def _age(migration: PodMigration) -> tuple[float, str, str]:
     """Sort the newest first, then by name."""
-    return -(migration.created or 0.0), migration.namespace, migration.name
+    return -(migration.metadata.creation_timestamp or 0.0), migration.namespace, migration.name
 
 
 MOST_REJECTIONS = 1_000
