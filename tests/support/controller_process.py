@@ -28,6 +28,8 @@ from tests.testbed.toolchain import last_lines
 PROGRAM = Path(sys.executable).with_name("rescheduler")
 SECONDS_TO_END = 90.0
 LINES_SHOWN = 25
+NOTHING_PLANNED = '"moves": 0, "rejections": 0'
+"""Cycles without a move would hide the lines that explain a failure."""
 QUICK: Mapping[str, Any] = {
     "reschedulingInterval": "1s",
     "minPodAge": "0s",
@@ -71,7 +73,8 @@ class Controller(Child):
     ) -> None:
         self.kill()
         if error is not None:
-            error.add_note(f"the end of {self.name}'s log:\n{last_lines(self.log.read_text(), LINES_SHOWN)}")
+            telling = "".join(line for line in self.log.read_text().splitlines(True) if NOTHING_PLANNED not in line)
+            error.add_note(f"the end of {self.name}'s log:\n{last_lines(telling, LINES_SHOWN)}")
 
     @property
     def running(self) -> bool:
