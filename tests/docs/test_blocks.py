@@ -19,6 +19,7 @@ PYTHON = {
     "docs/writing-a-strategy.md": "tests/docs/test_writing_a_strategy.py",
     "docs/writing-a-guard.md": "tests/docs/test_writing_a_rule.py",
     "docs/writing-a-predicate.md": "tests/docs/test_writing_a_rule.py",
+    "docs/writing-a-configuration-field.md": "tests/docs/test_writing_a_configuration_field.py",
     "docs/embedded.md": "tests/docs/test_blocks.py",
 }
 """Pages that show Python, and the test that runs it."""
