@@ -25,7 +25,7 @@ from rescheduler.model.objects import (
     Volume,
     Workload,
 )
-from rescheduler.model.shape import NodeTerm, PodTerm, TopologySpread
+from rescheduler.model.shape import NodeTerm, PodTerm, SpreadConstraint
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 from tests.support import builders as b
 
@@ -298,7 +298,7 @@ def _term(choose: Chooser) -> PodTerm:
     )
 
 
-def _spread(choose: Chooser, key: str) -> TopologySpread:
+def _spread(choose: Chooser, key: str) -> SpreadConstraint:
     match = _pick(choose, MATCHES)
     hard = not _chance(choose, 15)
     return b.spread(

@@ -23,7 +23,7 @@ from rescheduler.model.selector import (
     requirement,
     selector_of,
 )
-from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, Toleration, TopologySpread
+from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, SpreadConstraint, Toleration
 
 T = TypeVar("T")
 
@@ -181,10 +181,10 @@ def affinity(raw: Raw, path: str) -> AffinityRules:
     )
 
 
-def spread(raw: Raw, path: str) -> tuple[TopologySpread, ...]:
+def spread(raw: Raw, path: str) -> tuple[SpreadConstraint, ...]:
     """Topology spread constraints."""
     return tuple(
-        TopologySpread(
+        SpreadConstraint(
             max_skew=c.max_skew,
             topology_key=c.topology_key,
             selector=label_selector(c.label_selector, f"{path}[{index}].labelSelector"),

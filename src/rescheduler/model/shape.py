@@ -80,7 +80,7 @@ class PodTerm(NamedTuple):
     namespace_selector: Selector | None = None
 
 
-class TopologySpread(NamedTuple):
+class SpreadConstraint(NamedTuple):
     """One topology spread constraint, its matchLabelKeys not yet filled in."""
 
     max_skew: int
@@ -116,7 +116,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False, gc=False):
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
-    spread: tuple[TopologySpread, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     claims: tuple[str, ...] = ()
     local_storage: tuple[str, ...] = ()

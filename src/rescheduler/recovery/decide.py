@@ -13,7 +13,6 @@ from dataclasses import replace
 from rescheduler.migration.observation import has_finished, is_terminating, ready_seconds
 from rescheduler.migration.replacement import replacement_name, strip_pod
 from rescheduler.model import labels
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.recovery.avoidance import allow_nodes, avoid_nodes, avoided_nodes
@@ -51,7 +50,7 @@ def continue_replacement(builder: DecisionBuilder, *, is_failed: bool) -> None:
             builder.requeue(0.0)
         else:
             builder.requeue(SOON)
-    elif annotations_of(copy).get(marks.ORIGINAL_POD) != state.workload["metadata"]["uid"]:
+    elif annotations_of(copy).get(labels.ORIGINAL_POD) != state.workload["metadata"]["uid"]:
         # Another pod has that name.
         builder.entries[WHOLE] = replace(entry, replacement=replacement_name(entry.replacement, state.now))
         builder.requeue(0.0)
@@ -78,37 +77,34 @@ def _delete_one(builder: DecisionBuilder, copy: Json) -> None:
 def build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
     """Return the pod that replaces a bare pod: the same, kept off all nodes where it failed."""
     original, metadata = state.workload, state.workload["metadata"]
-    labels, notes, spec = strip_pod(original)
-    wish = allow_nodes(spec.get("affinity"), entry.avoids)
+    own_labels, annotations, spec = strip_pod(original)
+    own_affinity = allow_nodes(spec.pop("affinity", None), entry.avoids)
     nodes = entry.recent_failures(state.now, state.settings.forget_after)
-    affinity = avoid_nodes(wish, nodes)
-    if affinity:
+    if affinity := avoid_nodes(own_affinity, nodes):
         spec["affinity"] = affinity
-    else:
-        spec.pop("affinity", None)
-    avoids = tuple(sorted(set(nodes) - avoided_nodes(wish)))
-    source = str(original["spec"].get("nodeName") or "")
-    trace = {
-        marks.MIGRATION_ID: entry.replacement,
-        marks.MIGRATION_STATUS: "completed",
-        marks.MIGRATED_FROM: source[:_LONGEST_LABEL].rstrip("-."),
-        marks.MIGRATION_REASON: STRATEGY,
-    }
-    story = {
-        marks.MIGRATION_TIME: format_instant(state.now),
-        marks.ORIGINAL_POD: metadata["uid"],
-        marks.ORIGINAL_POD_NAME: metadata["name"],
-        marks.FAILURES: format_record({WHOLE: RecordEntry(count=entry.count, nodes=nodes, avoids=avoids)}),
-    }
-    described = {
+    avoids = tuple(sorted(set(nodes) - avoided_nodes(own_affinity)))
+    record = format_record({WHOLE: RecordEntry(count=entry.count, nodes=nodes, avoids=avoids)})
+    created = {
         "name": entry.replacement,
         "namespace": metadata["namespace"],
-        "labels": labels | trace,
-        "annotations": notes | {key: value for key, value in story.items() if value},
+        "labels": own_labels
+        | {
+            labels.MIGRATION_ID: entry.replacement,
+            labels.MIGRATION_STATUS: "completed",
+            labels.MIGRATED_FROM: str(original["spec"].get("nodeName") or "")[:_LONGEST_LABEL].rstrip("-."),
+            labels.MIGRATION_REASON: STRATEGY,
+        },
+        "annotations": annotations
+        | {
+            labels.MIGRATION_TIME: format_instant(state.now),
+            labels.ORIGINAL_POD: metadata["uid"],
+            labels.ORIGINAL_POD_NAME: metadata["name"],
+        }
+        | ({labels.FAILURES: record} if record else {}),
     }
     if owners := metadata.get("ownerReferences"):
-        described["ownerReferences"] = owners  # none of them is its controller, but it is deleted with them
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": described, "spec": spec}
+        created["ownerReferences"] = owners  # none of them is its controller, but it is deleted with them
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": created, "spec": spec}
 
 
 _NEXT_BATCH = 1.0  # seconds, when more pods fail than one pass decides about

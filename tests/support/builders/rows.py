@@ -29,7 +29,7 @@ from rescheduler.model.objects import (
 )
 from rescheduler.model.quantity import amount
 from rescheduler.model.selector import Labels
-from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, Shape, Toleration, TopologySpread
+from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, Shape, SpreadConstraint, Toleration
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 from tests.support.builders.terms import (
     HOSTNAME,
@@ -86,7 +86,7 @@ class TemplateOptions(TypedDict, total=False):
     preferred_nodes: Sequence[tuple[int, str | NodeTerm]]
     affinity: Sequence[PodTerm]
     anti_affinity: Sequence[PodTerm]
-    spread: Sequence[TopologySpread]
+    spread: Sequence[SpreadConstraint]
     host_ports: Sequence[int | str | HostPort]
     claims: Sequence[str]
     tolerations: Sequence[str | Toleration]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.model.selector import Operator, Requirement, Selector, parse_selector, requirement, selector_of
-from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Taint, Toleration, TopologySpread
+from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, SpreadConstraint, Taint, Toleration
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -63,9 +63,9 @@ def spread(
     honor_affinity: bool = True,
     honor_taints: bool = False,
     match_label_keys: Sequence[str] = (),
-) -> TopologySpread:
+) -> SpreadConstraint:
     """A topology spread constraint; hard (DoNotSchedule) unless said otherwise."""
-    return TopologySpread(
+    return SpreadConstraint(
         max_skew=max_skew,
         topology_key=full_key(key),
         selector=selector(match),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.selector import Operator, Requirement, Selector
-from rescheduler.model.shape import TopologySpread
+from rescheduler.model.shape import SpreadConstraint
 from tests.support.twin.nodes import tolerated, wanted
 from tests.support.twin.world import World
 
@@ -14,24 +14,24 @@ def spread_holds(world: World, pod: Pod, node: Node) -> bool:
     return all(_constraint_holds(world, pod, node, constraint) for constraint in hard_constraints(pod))
 
 
-def hard_constraints(pod: Pod) -> list[TopologySpread]:
+def hard_constraints(pod: Pod) -> list[SpreadConstraint]:
     """Those that say DoNotSchedule."""
     return [constraint for constraint in pod.shape.spread if constraint.hard]
 
 
-def counted(holder: Pod, constraint: TopologySpread, other: Pod) -> bool:
+def counted(holder: Pod, constraint: SpreadConstraint, other: Pod) -> bool:
     """Whether the holder's constraint speaks of that pod, wherever it is: the selector, its matchLabelKeys filled."""
     selector = filled(holder, constraint)
     return selector is not None and other.namespace == holder.namespace and selector.matches(other.labels)
 
 
-def skew(world: World, holder: Pod, constraint: TopologySpread) -> int:
+def skew(world: World, holder: Pod, constraint: SpreadConstraint) -> int:
     """How far the fullest domain is above the global minimum, as the filter reckons both for this holder."""
     counts = domain_counts(world, holder, constraint)
     return max(counts.values(), default=0) - global_minimum(counts, constraint)
 
 
-def domain_counts(world: World, holder: Pod, constraint: TopologySpread) -> dict[str, int]:
+def domain_counts(world: World, holder: Pod, constraint: SpreadConstraint) -> dict[str, int]:
     """How many matching pods each eligible domain has."""
     counts: dict[str, int] = {}
     for node in world.snapshot.nodes:
@@ -41,12 +41,12 @@ def domain_counts(world: World, holder: Pod, constraint: TopologySpread) -> dict
     return counts
 
 
-def global_minimum(counts: dict[str, int], constraint: TopologySpread) -> int:
+def global_minimum(counts: dict[str, int], constraint: SpreadConstraint) -> int:
     """The least count, or 0 while there are fewer domains than minDomains."""
     return 0 if len(counts) < constraint.min_domains else min(counts.values(), default=0)
 
 
-def filled(holder: Pod, constraint: TopologySpread) -> Selector | None:
+def filled(holder: Pod, constraint: SpreadConstraint) -> Selector | None:
     """The constraint's selector, narrowed by those matchLabelKeys that its holder has; None still matches nothing."""
     if constraint.selector is None:
         return None
@@ -54,7 +54,7 @@ def filled(holder: Pod, constraint: TopologySpread) -> Selector | None:
     return constraint.selector.and_also(*(Requirement(key, Operator.IN, (holder.labels[key],)) for key in keys))
 
 
-def _constraint_holds(world: World, pod: Pod, node: Node, constraint: TopologySpread) -> bool:
+def _constraint_holds(world: World, pod: Pod, node: Node, constraint: SpreadConstraint) -> bool:
     if constraint.topology_key not in node.labels:
         return False
     counts = domain_counts(world, pod, constraint)
@@ -63,7 +63,7 @@ def _constraint_holds(world: World, pod: Pod, node: Node, constraint: TopologySp
     return there + itself - global_minimum(counts, constraint) <= constraint.max_skew
 
 
-def _eligible(holder: Pod, constraint: TopologySpread, node: Node) -> bool:
+def _eligible(holder: Pod, constraint: SpreadConstraint, node: Node) -> bool:
     if any(other.topology_key not in node.labels for other in hard_constraints(holder)):
         return False
     if constraint.honor_affinity and not wanted(holder, node):
@@ -71,7 +71,7 @@ def _eligible(holder: Pod, constraint: TopologySpread, node: Node) -> bool:
     return not constraint.honor_taints or tolerated(holder, node)
 
 
-def _matching_pods(world: World, holder: Pod, constraint: TopologySpread, node: Node) -> int:
+def _matching_pods(world: World, holder: Pod, constraint: SpreadConstraint, node: Node) -> int:
     """Pods there that count; the scheduler counts none at all for a selector that selects everything."""
     if filled(holder, constraint) == Selector():
         return 0

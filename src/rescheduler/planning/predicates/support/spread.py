@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector
-from rescheduler.model.shape import Shape, TopologySpread
+from rescheduler.model.shape import Shape, SpreadConstraint
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.matching import DomainCounts, Matching, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
 from rescheduler.planning.predicates.support.node_masks import NodeMasks
@@ -30,7 +30,7 @@ class Constraint:
 
     __slots__ = ("counts", "key", "max_skew", "min_domains", "present", "subjects")
 
-    def __init__(self, spread: TopologySpread, subjects: Subjects, counts: DomainCounts, present: Indexes) -> None:
+    def __init__(self, spread: SpreadConstraint, subjects: Subjects, counts: DomainCounts, present: Indexes) -> None:
         self.key = spread.topology_key
         self.max_skew = spread.max_skew
         self.min_domains = spread.min_domains
@@ -82,7 +82,7 @@ class Constraint:
 
 
 class _Identity(NamedTuple):
-    spread: TopologySpread
+    spread: SpreadConstraint
     subjects: Subjects
     eligible: bytes
 
@@ -105,11 +105,11 @@ class Constraints:
         keys = [self._columns.domains(spread.topology_key) >= 0 for spread in found]
         return [self._constraint(spread, shape, (namespace, labels), np.logical_and.reduce(keys)) for spread in found]
 
-    def _among(self, shape: Shape) -> list[TopologySpread]:
+    def _among(self, shape: Shape) -> list[SpreadConstraint]:
         return [spread for spread in shape.spread if spread.hard is self._hard]
 
     def _constraint(
-        self, spread: TopologySpread, shape: Shape, group: tuple[str, Labels], eligible: Mask
+        self, spread: SpreadConstraint, shape: Shape, group: tuple[str, Labels], eligible: Mask
     ) -> Constraint:
         if spread.honor_affinity:
             selected = self._masks.selected(shape)
@@ -158,7 +158,7 @@ class Constraints:
         return index
 
 
-def spread_subjects(spread: TopologySpread, namespace: str, labels: Labels) -> Subjects:
+def spread_subjects(spread: SpreadConstraint, namespace: str, labels: Labels) -> Subjects:
     """Resolve the pods that a constraint counts; matchLabelKeys take the owner's own values.
 
     An absent selector counts no pods, and neither does an empty one, although it matches all: as in kube-scheduler.
@@ -170,6 +170,6 @@ def spread_subjects(spread: TopologySpread, namespace: str, labels: Labels) -> S
     return Subjects(narrowed if counts_anyone else NO_PODS, frozenset({namespace}))
 
 
-def _counts_itself(spread: TopologySpread, labels: Labels) -> bool:
+def _counts_itself(spread: SpreadConstraint, labels: Labels) -> bool:
     """Whether the owner itself counts in its domain; matchLabelKeys can't exclude it, since they are its own labels."""
     return spread.selector is not None and spread.selector.matches(labels)
