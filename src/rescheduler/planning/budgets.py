@@ -162,7 +162,7 @@ class DisruptionHeadroom:
             why = f"disruption budgets {names} select it: the Eviction API refuses such a pod"
             return _objection(PlanGuard.TWO_DISRUPTION_BUDGETS, why)
         for index in budgets:
-            if self._spends(self._snapshot.budgets[index], pod, method) and self.left(index) < 1:
+            if self._spends(self._snapshot.budgets[index], pod, method) and self.headroom(index) < 1:
                 budget = self._snapshot.budgets[index]
                 spent = "" if self._left_at_first(index) < 1 else " after the moves before it"
                 why = f"disruption budget {budget.name} allows no disruption{spent}"
@@ -188,11 +188,11 @@ class DisruptionHeadroom:
             return
         for index in self._of(pod):
             if self._spends(self._snapshot.budgets[index], pod, method):
-                self._left[index] = self.left(index) - sign
+                self._left[index] = self.headroom(index) - sign
         if method is Method.EVICT:
             self._evicted[self._workloads.key(pod)] += sign
 
-    def left(self, index: int) -> int:
+    def headroom(self, index: int) -> int:
         """How many more evictions a budget allows."""
         if index not in self._left:
             self._left[index] = self._left_at_first(index)
@@ -226,10 +226,10 @@ class DisruptionHeadroom:
         owners = {(pod.owner, self._workloads.replicas(pod)) for pod in pods if pod.owner is not None}
         expected = sum(replicas for _, replicas in owners) + sum(pod.owner is None for pod in pods)
         if budget.max_unavailable is not None:
-            desired = expected - _scaled(budget.max_unavailable, expected, nonsense=0)
+            desired = expected - _scale(budget.max_unavailable, expected, nonsense=0)
         else:
             wanted = 1 if budget.min_available is None else budget.min_available
-            desired = _scaled(wanted, expected, nonsense=expected)
+            desired = _scale(wanted, expected, nonsense=expected)
         return max(0, healthy - max(0, desired))
 
 
@@ -237,7 +237,7 @@ def _selects(budget: DisruptionBudget, labels: Labels) -> bool:
     return budget.selector is not None and budget.selector.matches(labels)
 
 
-def _scaled(number: int | str, total: int, *, nonsense: int) -> int:
+def _scale(number: int | str, total: int, *, nonsense: int) -> int:
     """Convert a number or a percentage of the total, rounded up; any other text protects everything."""
     if isinstance(number, int):
         return number

@@ -67,7 +67,7 @@ class Columns:
         shapes = [pod.shape for pod in pods]
         labels = [pod.labels for pod in pods]
         for i in (i for i, found in enumerate(labels) if label_keys.MIGRATION_ID in found):
-            shapes[i] = self._unpinned(pods[i])
+            shapes[i] = self._unpin(pods[i])
         self.pod_shape, first_of_shape = _number(_identities(shapes))
         self.shapes = [shapes[i] for i in first_of_shape]
         by_labels, _ = _number(_identities(labels))
@@ -75,7 +75,7 @@ class Columns:
         self.pod_group, first_of_group = _number(by_labels.astype(np.int64) * len(pods) + by_namespace)
         self.groups = [(pods[i].namespace, pods[i].labels) for i in first_of_group]
 
-    def _unpinned(self, pod: Pod) -> Shape:
+    def _unpin(self, pod: Pod) -> Shape:
         """Return the shape of a replacement without the node that we pinned it to: its workload's template counts."""
         owner = pod.owner
         template = owner and self.snapshot.workloads.get((owner.kind, pod.namespace, owner.name))

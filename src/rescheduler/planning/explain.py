@@ -137,19 +137,19 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
         priority=pod.priority,
         requests=pod.shape.requests,
         outcome=outcome,
-        why=_why(move, rejection) or " ".join(_why_not_proposed(planner, plan, pod, strategies)),
+        why=_find_reason(move, rejection) or " ".join(_explain_not_proposed(planner, plan, pod, strategies)),
         move=move,
         rejection=rejection,
         objections=() if removed else tuple(_objections(planner, plan, index)),
         method=method,
-        not_handoff=_why_not_handoff(planner, pod, method),
+        not_handoff=_explain_not_handoff(planner, pod, method),
         strategies=tuple(strategies),
         node_fits=() if removed else tuple(_judge_nodes(planner, plan, index, method)),
         memory=memory,
         rest=_rest(planner, memory),
         pool=_pool(planner, pod),
         utilization=planner.policy.utilization,
-        usage=planner.load.measure.known(pod),
+        usage=planner.load.measure.find_measured(pod),
         eviction_cost=cost if (cost := eviction_cost(pod.annotations)).mark else None,
     )
 
@@ -166,11 +166,11 @@ def _rest(planner: Planner, memory: MoveHistory | None) -> MoveBackoff | None:
     return rest if rest is not None and now is not None and now < rest.until else None
 
 
-def _why(move: Move | None, rejection: Rejection | None) -> str:
+def _find_reason(move: Move | None, rejection: Rejection | None) -> str:
     return move.reason if move else rejection.reason if rejection else ""
 
 
-def _why_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
+def _explain_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
     if method in (Method.HANDOFF, Method.REMOVE):
         return ""
     return planner.guard_context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
@@ -206,7 +206,7 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
             yield found
 
 
-def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequence[str]) -> Iterator[str]:
+def _explain_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequence[str]) -> Iterator[str]:
     ran = f"the strategies that ran are {', '.join(strategies)}" if strategies else "no strategy is enabled"
     yield f"No strategy asks for it; {ran}."
     total = planner.policy.max_reschedule_pods

@@ -53,13 +53,13 @@ class PodMeasure:
 
     def held(self, pod: Pod) -> Amounts:
         """Compute what a pod counts for on its node."""
-        return self._counted(pod, pod.held)
+        return self._count(pod, pod.held)
 
     def requests(self, pod: Pod) -> Amounts:
         """Compute what a pod would count for on another node: the same, if its use was measured."""
-        return self._counted(pod, pod.shape.requests)
+        return self._count(pod, pod.shape.requests)
 
-    def known(self, pod: Pod) -> Requests | None:
+    def find_measured(self, pod: Pod) -> Requests | None:
         """Return the measured use of a pod, completed from its workload; None if nothing was measured."""
         if self._found is None:
             return None
@@ -89,9 +89,9 @@ class PodMeasure:
         measured = self.node(name)
         return pods if measured is None else tuple(map(max, pods, measured))
 
-    def _counted(self, pod: Pod, requests: Requests) -> Amounts:
+    def _count(self, pod: Pod, requests: Requests) -> Amounts:
         amounts = dict(requests)
-        for resource, used in self.known(pod) or ():
+        for resource, used in self.find_measured(pod) or ():
             if resource in MEASURED:
                 amounts[resource] = max(amounts.get(resource, 0), used) if self._larger else used
         return tuple([1 if each == PODS else min(amounts.get(each, 0), CAP) for each in self._resources])
@@ -188,7 +188,7 @@ class Load:
         found: Ints = self._columns.held(pod)[self._rows]
         return found
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         if self._used is not None and self._of_pods is not None:
             self._used[:, node] += delta * self._of_pods[pod]

@@ -60,7 +60,7 @@ class DomainCounts:
         np.add.at(self.counts, self.domain[at], 1)
         self.total += len(at)
 
-    def changed(self, node: int, delta: int) -> None:
+    def add_at(self, node: int, delta: int) -> None:
         """Count a pod that came to a node or left it."""
         if self.eligible is None or self.eligible[node]:
             self.counts[self.domain[node]] += delta
@@ -84,14 +84,14 @@ class Matching:
         """The same, for counts that leave out pods that are being deleted."""
         whatif.add_counter(self)
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         group = int(self._columns.pod_group[pod])
         for counts in self._by_group.get(group, ()):
-            counts.changed(node, delta)
+            counts.add_at(node, delta)
         if group in self._of_staying and not self._columns.pods[pod].deleting:
             for counts in self._of_staying[group]:
-                counts.changed(node, delta)
+                counts.add_at(node, delta)
 
     def follows(self, shape: int, group: int) -> bool:
         """Whether any count includes pods of this group."""
@@ -113,14 +113,16 @@ class Matching:
     def counts(self, subjects: Iterable[Subjects], key: str) -> DomainCounts:
         """Count the pods in each domain that all of the subjects select, also terminating ones (as for affinity)."""
         wanted = frozenset(subjects)
-        return self._counted((wanted, key), wanted, DomainCounts(self._columns, key))
+        return self._count_groups((wanted, key), wanted, DomainCounts(self._columns, key))
 
     def spread_counts(self, subjects: Subjects, key: str, eligible: Mask) -> DomainCounts:
         """Count them for spread: on eligible nodes only, and without pods that are being deleted."""
         identity = (subjects, key, eligible.tobytes())
-        return self._counted(identity, frozenset({subjects}), DomainCounts(self._columns, key, eligible), leaving=False)
+        return self._count_groups(
+            identity, frozenset({subjects}), DomainCounts(self._columns, key, eligible), leaving=False
+        )
 
-    def _counted(
+    def _count_groups(
         self, identity: Hashable, wanted: frozenset[Subjects], fresh: DomainCounts, *, leaving: bool = True
     ) -> DomainCounts:
         known = self._counts.get(identity)
@@ -239,11 +241,11 @@ class RuleOwnerCounts:
         self._by_pair: dict[Pair, list[DomainCounts]] = {}
         whatif.add_counter(self)
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         pair = (int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod]))
         for counts in self._by_pair.get(pair, ()):
-            counts.changed(node, delta)
+            counts.add_at(node, delta)
 
     def follows(self, shape: int, group: int) -> bool:
         """Whether pods of this shape and this group are counted."""

@@ -251,7 +251,7 @@ class Planner:
             undo.append(arrived)
         self.whatif.expect(proposal.arrivals)  # they may satisfy each other's affinity, but no other pod's
         for pod, node in proposal.arrivals:
-            self._ranking.changed(pod, node, 0)  # expected pods don't count as load
+            self._ranking.on_change(pod, node, 0)  # expected pods don't count as load
         self._proposals += bool(moves)
         self._moves.extend(moves)
         self.view.moved.update([*(pod_move.pod for pod_move in pod_moves), *(pod for pod, _ in proposal.arrivals)])

@@ -39,7 +39,7 @@ class TargetRanking:
         self.heat: Floats = (view.utilisation * self._per_threshold).max(axis=0, initial=0.0)
         """[N]: the use of the scarcest resource, in per cent of its threshold."""
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         self.heat[node] = (self._view.utilisation_of(node) * self._per_threshold[:, node]).max()
 

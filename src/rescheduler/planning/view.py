@@ -36,17 +36,17 @@ class Residents:
         pods = whatif.columns.pods
         self.placed: Mask = ~np.fromiter((belongs_to_node(pod) for pod in pods), np.bool_, len(pods))
         """[P]: pods that do not belong to their node."""
-        self.first: Ints = self._counted(whatif.columns.pod_at)
+        self.first: Ints = self._count_by_node(whatif.columns.pod_at)
         """[N]: how many there were before any move."""
-        self.counts: Ints = self._counted(whatif.at)
+        self.counts: Ints = self._count_by_node(whatif.at)
         """[N]: how many pods must go until the node is vacant."""
         whatif.add_listener(self)
 
-    def _counted(self, at: Indexes) -> Ints:
+    def _count_by_node(self, at: Indexes) -> Ints:
         here = at[self.placed & (at >= 0)]
         return np.bincount(here, minlength=len(self._whatif.columns.nodes)).astype(np.int64)
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         if self.placed[pod]:
             self.counts[node] += delta
@@ -69,7 +69,7 @@ class PodGroups:
 
     def name(self, pod: int) -> str:
         """Return the name of the pod's group; empty if it is in none."""
-        key = self._by_group[self._columns.pod_group[pod]] if self._grouped else None
+        key = self._by_group[self._columns.pod_group[pod]] if self._has_groups else None
         return key[2] if key is not None else ""
 
     def members(self, pod: int) -> tuple[int, ...]:
@@ -77,11 +77,11 @@ class PodGroups:
 
         Members that are only expected on a node, or have ended, cannot be moved, and do not hold the others back.
         """
-        key = self._by_group[self._columns.pod_group[pod]] if self._grouped else None
+        key = self._by_group[self._columns.pod_group[pod]] if self._has_groups else None
         return self._members.get(key, ()) if key is not None else ()
 
     @cached_property
-    def _grouped(self) -> bool:
+    def _has_groups(self) -> bool:
         return any(key is not None for key in self._by_group)
 
     @cached_property

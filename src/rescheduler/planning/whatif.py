@@ -21,7 +21,7 @@ _Kinds = dict[tuple[int, int], dict[int, int]]
 class PlacementListener(Protocol):
     """Keeps counts; called after each change."""
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Handle a pod that came to a node (+1) or left it (-1)."""
 
 
@@ -115,7 +115,7 @@ class WhatIf:
             for follower in self._followers:
                 if follower.follows(*kind):
                     for pod, node in pods.items():
-                        follower.changed(pod, node, delta)
+                        follower.on_change(pod, node, delta)
 
     def place(self, pod: int, node: int) -> None:
         """Put a pod (or the copy that replaces it) on a node as well; `at` follows the newest place."""
@@ -158,6 +158,6 @@ class WhatIf:
                 # If the copy is undone, the original is where it was; if the original goes, nothing is left.
                 self.at[pod] = -1 if came_home else columns.pod_at[pod]
         for listener in self._listeners:
-            listener.changed(pod, node, delta)
+            listener.on_change(pod, node, delta)
         if self._log is not None:
             self._log.append((pod, node, delta))

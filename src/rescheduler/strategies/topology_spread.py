@@ -134,7 +134,7 @@ def _find_constraints(view: View, choice: PodSelection, family: Constraints) -> 
     for carrier in family.rule_owners():
         here = pods_in_scope(view, carrier.pods)
         if len(here) and choice.matches(view.pods[int(here[0])]):  # the others look the same
-            found.update(dict.fromkeys(constraint for constraint, _ in family.carried(carrier.pair)))
+            found.update(dict.fromkeys(constraint for constraint, _ in family.constraints_of(carrier.pair)))
     return list(found)
 
 

@@ -396,7 +396,7 @@ class NodeStatsTracker:
 
     def usage(self, pod: Pod) -> Requests | None:
         """Get the measured usage of a pod, or of its workload, where that counts."""
-        return self._measured.measure.known(pod) if self._measured is not None else None
+        return self._measured.measure.find_measured(pod) if self._measured is not None else None
 
     def pods_on(self, name: str) -> list[Pod]:
         """List the pods on a node or nominated to it, finished ones included."""

@@ -21,7 +21,7 @@ class NodePorts(Predicate):
         self._clashing: dict[HostPort, Indexes] = {}
         self._whatif.add_listener(self)
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         for taken in self._columns.shape(pod).host_ports:
             for port, counts in self._clashing.items():

@@ -48,7 +48,7 @@ class NodeVolumeLimits(Predicate):
                     found.add((storage.provisioner, f"{claim.namespace}/{claim.name}"))
         return found
 
-    def changed(self, pod: int, node: int, delta: int) -> None:
+    def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         if self._counting and self._columns.shape(pod).claims:
             self._count(pod, node, delta)

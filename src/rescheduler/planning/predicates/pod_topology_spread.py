@@ -21,18 +21,18 @@ class PodTopologySpread(Predicate):
         self.hard = Constraints(context.whatif, context.matching, context.node_masks, hard=True)
         self.soft = Constraints(context.whatif, context.matching, context.node_masks, hard=False)
 
-    def _carried(self, pod: int) -> list[tuple[Constraint, bool]]:
+    def _own_constraints(self, pod: int) -> list[tuple[Constraint, bool]]:
         """List the pod's own hard constraints, and whether each counts the pod itself."""
-        return self.hard.carried((int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod])))
+        return self.hard.constraints_of((int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod])))
 
     def mask(self, pod: int) -> Mask | None:
         if not self._columns.shape(pod).spread:
             return None
-        carried = self._carried(pod)
+        carried = self._own_constraints(pod)
         return self._whatif.certain_mask(lambda: _even(carried)) if carried else None
 
     def reason(self, pod: int, node: int) -> str:
-        for constraint, itself in self._carried(pod):
+        for constraint, itself in self._own_constraints(pod):
             if constraint.counts.domain[node] < 0:
                 return f"its spread constraint: the node has no label {constraint.key}"
             if not constraint.room(counts_itself=itself)[node]:

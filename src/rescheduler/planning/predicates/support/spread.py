@@ -125,7 +125,7 @@ class Constraints:
             self._known[identity] = Constraint(spread, subjects, counts, present)
         return self._known[identity]
 
-    def carried(self, pair: Pair) -> list[tuple[Constraint, bool]]:
+    def constraints_of(self, pair: Pair) -> list[tuple[Constraint, bool]]:
         """List those of pods of this shape and group, and whether each counts its owner itself."""
         if pair not in self._own:
             shape, group = self._columns.shapes[pair[0]], self._columns.groups[pair[1]]
@@ -139,7 +139,7 @@ class Constraints:
         if group not in self._touched:
             found: dict[Constraint, None] = {}
             for pair, position in self._index.rules_for(*self._columns.groups[group]):
-                found[self.carried(pair)[position][0]] = None
+                found[self.constraints_of(pair)[position][0]] = None
             self._touched[group] = list(found)
         return self._touched[group]
 
