@@ -178,7 +178,7 @@ async def test_a_watch_that_is_cut_goes_on(
             if process.returncode is None:
                 process.kill()
     assert process.returncode == messages.INTERRUPTED
-    assert said.startswith(b"warning: podmigrations: "), said
+    assert said.startswith(b"warning: watch failed, retrying: podmigrations: "), said
 
 
 async def _line(stream: asyncio.StreamReader, text: str) -> None:

@@ -89,6 +89,6 @@ def test_where_no_controller_runs_it_is_written_all_the_same(shell: Shell, space
 def test_what_makes_no_sense_counts_as_paused_and_can_be_resumed(shell: Shell, home: Space) -> None:
     body = {"metadata": {"name": STATE}, "data": {"paused": "perhaps"}}
     home.api.post(f"/api/v1/namespaces/{home.name}/configmaps", body)
-    assert "makes no sense: paused is 'perhaps'" in shell.ok("resume", "--dry-run").out
+    assert "is invalid: paused is 'perhaps'" in shell.ok("resume", "--dry-run").out
     assert shell.ok("resume").out.startswith("resumed; it was paused")
     assert shell.ok("resume").out == "not paused\n"

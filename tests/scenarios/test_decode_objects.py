@@ -165,19 +165,19 @@ def test_a_priority_that_kubernetes_does_not_know_is_told_of(priority: int) -> N
 
 def test_pods_on_nodes_that_are_not_there_are_named() -> None:
     found = read(dumps.node("a"), *(dumps.pod(f"p{n}", "gone") for n in range(4)))
-    said = "on nodes that the input does not have, so left alone: default/p0, default/p1, default/p2 and 1 more"
+    said = "on nodes that are not in the input, so not moved: default/p0, default/p1, default/p2 and 1 more"
     assert found.warnings == (said,)
 
 
 @pytest.mark.parametrize(
     ("thing", "words"),
     [
-        pytest.param({"apiVersion": "v1", "kind": "Pod"}, "a Pod without metadata.name is left out", id="no metadata"),
+        pytest.param({"apiVersion": "v1", "kind": "Pod"}, "a Pod without metadata.name is ignored", id="no metadata"),
         pytest.param(
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ""}}, "without metadata.name", id="no name"
         ),
         pytest.param(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": 7}, "that cannot be read is left out", id="a number"
+            {"apiVersion": "v1", "kind": "Pod", "metadata": 7}, "that cannot be read is ignored", id="a number"
         ),
         pytest.param({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 7}}, "cannot be read", id="a name of 7"),
     ],

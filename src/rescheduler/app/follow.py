@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import structlog
+from structlog.typing import EventDict, WrappedLogger
 
 from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.decode.structs import ApiResource
@@ -111,12 +112,16 @@ class ChangeSink:
             self._tell(change)
 
 
+def _render(logger: WrappedLogger, method: str, event: EventDict) -> str:
+    """Return the event and the values of its fields, as a message for people."""
+    return ": ".join(map(str, (event.pop("event"), *event.values())))
+
+
 async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSink], enough: asyncio.Event) -> None:
     """Follow until there is enough; what a follower raises comes out."""
     if not structlog.is_configured():  # then structlog would print to stdout, beside the command's output
-        renderer = structlog.processors.LogfmtRenderer(key_order=["event"])
         structlog.configure(
-            processors=[structlog.stdlib.filter_by_level, renderer], logger_factory=structlog.stdlib.LoggerFactory()
+            processors=[structlog.stdlib.filter_by_level, _render], logger_factory=structlog.stdlib.LoggerFactory()
         )
     tasks = [asyncio.create_task(Reflector(client, part.resource(), sink).run()) for part, sink in followed.items()]
     end = asyncio.create_task(enough.wait())

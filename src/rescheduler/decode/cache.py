@@ -1,17 +1,17 @@
-"""The cluster as the watches have told it so far: one row an object, ready to be planned on at any moment.
+"""The cluster as watches have reported it: one row an object, ready for a snapshot at any moment.
 
-Each kind's reflector writes through a sink of its own; the loops ask for snapshots and are told of changes. A snapshot
-shares its rows with the cache (rows never change), so that it costs one pointer an object and not a copy of the world.
+The reflector of each kind writes through a sink of its own; listeners are called on every change. A snapshot shares its
+immutable rows with the cache, so it costs one pointer an object.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import structlog
 
 from rescheduler.decode.reader import (
     Bytes,
@@ -25,15 +25,15 @@ from rescheduler.decode.reader import (
 )
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
-_log = logging.getLogger(__name__)
+_log = structlog.stdlib.get_logger(__name__)
 _READS = 100_000
 
 Changed = Callable[[str, Any, str], None]
-"""Told the kind and the key of what has changed or gone, and its version; none for what is gone."""
+"""Called with the kind and key of a changed or deleted object, and its resourceVersion; empty for a deleted one."""
 
 
 class ClusterCache:
-    """All that is known of the cluster."""
+    """The cached objects of a cluster."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -48,36 +48,36 @@ class ClusterCache:
         self._listeners: list[Changed] = []
 
     def sink(self, kind: str) -> KindSink:
-        """Where a kind's reflector writes to."""
+        """Return the sink for a kind's reflector."""
         return KindSink(self, kind)
 
     def listen(self, listener: Changed) -> None:
-        """Be told of changes from now on."""
+        """Call a listener on every change from now on."""
         self._listeners.append(listener)
 
     def row(self, kind: str, key: Any) -> Any:
-        """What is known of one object; None when it is not there."""
+        """Return the row of an object, or None."""
         return self._table(kind).get(key)
 
     def rows(self, kind: str) -> list[Any]:
-        """All that is known of a kind, in no order; the cache may change meanwhile."""
+        """Return all rows of a kind as a new list, in no order."""
         table = self._table(kind)
         if table is self._rows.workloads or table is self._rows.usage:  # several kinds in one table
             return [row for row in table.values() if row.kind == kind]
         return list(table.values())
 
     def count(self, kind: str) -> int:
-        """How many objects of a kind are known."""
+        """Count the objects of a kind."""
         return self._counts[kind]
 
     def snapshot(self, now: float) -> ClusterSnapshot:
-        """The cluster as it is known now."""
+        """Return a snapshot of the current state."""
         return self.copied(now)()
 
     def copied(self, now: float) -> Callable[[], ClusterSnapshot]:
-        """What makes the snapshot of now, whenever it is called, and in whatever thread.
+        """Return a function that makes the snapshot of now; it may be called later and in another thread.
 
-        The tables are copied at once, which is quick; putting them in order takes far longer in a large cluster.
+        Copying the tables is quick and is done at once; sorting them takes far longer in a large cluster.
         """
         rows = self._rows
         copied = SnapshotRows(
@@ -105,27 +105,27 @@ class ClusterCache:
         return ordered
 
     def saw(self, kind: str) -> None:
-        """Note that a kind is known, even if there is no object of it."""
+        """Note that a kind was listed, even if it has no objects."""
         self._kinds.add(kind)
 
     def read(self, kind: str, raw: Bytes) -> ParsedObject:
-        """What an object says, without taking it."""
+        """Parse an object without storing it."""
         self._reads += 1
         if self._reads > max(_READS, 4 * len(self._rows.pods)):
-            # A reader remembers what pods have in common, also of those that are long gone. To look through what it
-            # remembers takes as long as some reads do, so it's done once in very many.
+            # The reader remembers parts that pods share, also those of deleted pods. Cleaning that memory takes as long
+            # as many reads, so it is done rarely.
             self._reader.forget_all_but(self._rows.pods.values())
             self._reads = 0
         try:
             return self._reader.read(kind, raw, self._source)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            return ParsedObject(None, None, warning=f"{self._source}: a {kind} that is not JSON is left out: {error}")
+            return ParsedObject(None, None, warning=f"{self._source}: a {kind} that is not JSON is ignored: {error}")
 
     def put(self, kind: str, raw: Bytes) -> ParsedObject:
-        """Take a new or changed object."""
+        """Store a new or changed object."""
         reading = self.read(kind, raw)
-        if reading.key is None:  # no API server gives out such a thing, so it's not worth a memory of its own
-            _log.warning("%s", reading.warning)
+        if reading.key is None:  # no API server sends this, so it is logged but not remembered
+            _log.warning("object ignored", kind=kind, reason=reading.warning)
             return reading
         table = self._table(kind)
         before = len(table)
@@ -143,7 +143,7 @@ class ClusterCache:
         return reading
 
     def drop(self, kind: str, key: Any) -> None:
-        """Forget an object."""
+        """Remove an object."""
         table = self._table(kind)
         before = len(table)
         table.pop(key, None)
@@ -154,9 +154,9 @@ class ClusterCache:
         self._tell(kind, key, "")
 
     def drop_others(self, kind: str, kept: set[Any]) -> None:
-        """Forget what a new list no longer has."""
-        nonsense = {key for warned, key in self._warnings if warned == kind}  # of which there may be no row
-        for key in (self._keys(kind) | nonsense) - kept:
+        """Remove objects that a new list no longer has."""
+        invalid = {key for warned, key in self._warnings if warned == kind}  # these may have no row
+        for key in (self._keys(kind) | invalid) - kept:
             self.drop(kind, key)
 
     def _table(self, kind: str) -> dict[Any, Any]:
@@ -174,7 +174,7 @@ class ClusterCache:
 
 
 class KindSink:
-    """One kind's way into the cache, as `reflector.Sink` wants it."""
+    """Writes one kind into the cache; a `Sink` for the reflector."""
 
     def __init__(self, cache: ClusterCache, kind: str) -> None:
         self._cache = cache
@@ -182,25 +182,25 @@ class KindSink:
         self._listed: set[Any] | None = None
 
     def begin(self) -> None:
-        """A whole new state follows."""
+        """Start a new state."""
         self._listed = set()
 
     def put(self, raw: Bytes) -> str:
-        """An object is there, or has changed."""
+        """Add or update an object."""
         reading = self._cache.put(self._kind, raw)
         if self._listed is not None:
             self._listed.add(reading.key)
         return reading.version or _version(raw)
 
     def drop(self, raw: Bytes) -> str:
-        """An object is gone."""
+        """Remove an object."""
         reading = self._cache.read(self._kind, raw)
         if reading.key is not None:
             self._cache.drop(self._kind, reading.key)
         return reading.version or _version(raw)
 
     def complete(self) -> None:
-        """The new state is whole: what it does not have is gone."""
+        """Finish the new state: remove objects that it does not have."""
         self._cache.saw(self._kind)
         if self._listed is not None:
             self._cache.drop_others(self._kind, self._listed)
@@ -216,7 +216,7 @@ class _Versioned(msgspec.Struct):
 
 
 def _version(raw: Bytes) -> str:
-    """The version of an object of which nothing else may make sense."""
+    """Return the resourceVersion of an object that may be invalid otherwise."""
     try:
         return msgspec.json.decode(raw, type=_Versioned).metadata.resource_version
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""Clusters out of files: what `kubectl get … -o json|yaml` prints and what `rescheduler snapshot` records.
+"""Clusters from files: output of `kubectl get … -o json|yaml`, and recordings by `rescheduler snapshot`.
 
-`app` names the files; each object goes to a Collector. JSON is read as a stream, so a dump of gigabytes needs little
-memory; YAML is loaded a document at a time and takes the same way from there. What makes a whole file unusable (cut
-off, not JSON, an API error) is raised as DumpError; what concerns one object is the Collector's warning.
+Each object goes to a SnapshotBuilder. JSON is read as a stream, so a dump of gigabytes needs little memory; YAML is
+loaded one document at a time and then takes the same way. What makes a whole file unusable (truncated, not JSON, an API
+error) raises DumpError; a problem with one object is a warning of the builder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Progress = Callable[[int], None]
 
 
 class DumpError(Exception):
-    """A file that cannot be used; the message names it and the cure."""
+    """An unusable file; the message has its name and the cure."""
 
 
 class _Head(structs.ApiStruct):
@@ -69,7 +69,7 @@ _PlainLoader.yaml_implicit_resolvers = {
 
 
 class DumpReader:
-    """Reads files into a Collector and remembers when they were recorded."""
+    """Reads files into a SnapshotBuilder, and remembers when they were recorded."""
 
     def __init__(self, collector: SnapshotBuilder, progress: Progress | None = None) -> None:
         self._collector = collector
@@ -77,7 +77,7 @@ class DumpReader:
         self.taken_at: float | None = None
 
     def read(self, stream: BinaryIO, name: str) -> None:
-        """Take everything in one file, JSON or YAML, plain or gzipped."""
+        """Read a whole file: JSON or YAML, plain or gzipped."""
         try:
             self._read(_unpacked(_Counted(stream, self._progress)), name)
         except JsonError as error:
@@ -99,10 +99,10 @@ class DumpReader:
         if not first:
             raise DumpError(f"{name}: is empty; expected what `kubectl get nodes,pods,… -A -o json` prints")
         if not self._take(split(stream) if first in b"{[" else _yaml_parts(stream), name):
-            self._collector.note(f"{name}: holds nothing that planning reads")
+            self._collector.note(f"{name}: has no objects that planning reads")
 
     def _take(self, parts: Iterable[memoryview | bytes | ListHead], name: str) -> int:
-        """Sort objects by kind, and say how many were of use; items without kind wait for the end of their list."""
+        """Pass objects on by kind, and count those used; items without a kind wait for the end of their list."""
         found = 0
         head = outside = ListHead(start=False)
         waiting: list[bytes] = []
@@ -123,7 +123,7 @@ class DumpReader:
         return found
 
     def _list_head(self, head: ListHead, name: str) -> int:
-        """Note which kind an empty list is of, and when a recording of ours was made."""
+        """Note the kind of an empty list, and the time of a recording."""
         kind = known_kind(head.api_version, (head.kind or "").removesuffix("List"))
         if kind:
             self._collector.saw(kind)
@@ -139,23 +139,23 @@ class DumpReader:
         return 1 if kind or head.kind == "List" else 0
 
     def _object(self, raw: memoryview | bytes, head: ListHead, name: str) -> int | None:
-        """Hand one object on; 0 when planning doesn't read its kind, None when it isn't yet known what it is."""
+        """Pass one object on; 0 if planning does not read its kind, None if its kind is not known yet."""
         try:
             found = _head_of(raw)
         except msgspec.ValidationError as error:
-            self._collector.note(f"{name}: something that is not an object is left out: {error}")
+            self._collector.note(f"{name}: an item that is not an object is ignored: {error}")
             return 0
         api_version, kind = found.api_version or head.api_version, found.kind or (head.kind or "").removesuffix("List")
         if not kind:
             if head.start:
                 return None
-            self._collector.note(f"{name}: an object without kind is left out")
+            self._collector.note(f"{name}: an object without kind is ignored")
             return 0
         if kind == "Status" and found.message:
-            raise DumpError(f"{name}: holds an error of the API server, not objects: {found.message}")
+            raise DumpError(f"{name}: is an error of the API server, not objects: {found.message}")
         if kind.endswith("List") and found.kind:
             inner = list(split(io.BytesIO(raw)))
-            # A kind may be called so and be none: an AllowList without items is one object, and none of ours.
+            # A kind's name may end in List: an AllowList without items is one object, of a kind that planning ignores.
             return self._take(inner, name) if isinstance(inner[-1], ListHead) else 0
         known = known_kind(api_version, kind)
         if known is None:
@@ -165,13 +165,13 @@ class DumpReader:
 
 
 def _head_of(raw: memoryview | bytes) -> _Head:
-    """What an object is. kubectl writes that first, so most objects needn't be read to their end to know it."""
+    """Return what an object is. kubectl writes that first, so most objects need not be scanned to their end."""
     first = _FIRST_FIELDS.match(raw)
     return _Head(first[1].decode(), first[2].decode()) if first else _HEAD.decode(raw)
 
 
 class _Counted(io.RawIOBase):
-    """A stream that tells how much of it has been read."""
+    """A stream that reports how much of it was read."""
 
     def __init__(self, stream: BinaryIO, progress: Progress) -> None:
         self._stream = stream
@@ -181,7 +181,7 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, however little a pipe gives at a time: what looks ahead relies on it."""
+        """Fill the buffer even if a pipe returns little at a time: `peek` relies on that."""
         filled = 0
         while filled < len(buffer) and (chunk := self._stream.read(len(buffer) - filled)):
             buffer[filled : filled + len(chunk)] = chunk
@@ -191,7 +191,7 @@ class _Counted(io.RawIOBase):
 
 
 def _unpacked(stream: io.RawIOBase) -> io.BufferedReader:
-    """The stream itself, or what a gzipped one holds."""
+    """Return the stream, decompressed if it is gzipped."""
     buffered: io.BufferedReader = io.BufferedReader(stream, 1 << 20)
     if buffered.peek(2)[:2] != b"\x1f\x8b":
         return buffered
@@ -199,7 +199,7 @@ def _unpacked(stream: io.RawIOBase) -> io.BufferedReader:
 
 
 def _first_mark(stream: io.BufferedReader) -> bytes:
-    """The first character that is not white space, left in the stream."""
+    """Peek at the first character that is not white space."""
     while ahead := stream.peek(1):
         stripped = ahead.lstrip()
         if stripped:
@@ -209,7 +209,7 @@ def _first_mark(stream: io.BufferedReader) -> bytes:
 
 
 def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
-    """The objects of each YAML document, as JSON; kinds of lists are known at once, because documents are whole."""
+    """Yield the objects of each YAML document as JSON, with the head of each list."""
     for document in _yaml_documents(stream.read()):
         if document is None:
             continue

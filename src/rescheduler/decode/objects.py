@@ -1,4 +1,4 @@
-"""Everything but pods, from the wire to rows: one small function a kind. `cluster.decode` calls them."""
+"""Rows of all kinds except pods: one small function a kind, called by `reader`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rescheduler.model.time import parse_instant
 
 
 def node(found: structs.ApiNode, meta: structs.ApiMeta) -> Node:
-    """A node; one without a Ready condition counts as ready: its taints tell if it isn't."""
+    """Make a node's row. Without a Ready condition it counts as ready: taints show if it is not."""
     spec = found.spec or structs.ApiNodeSpec()
     status = found.status or structs.ApiNodeStatus()
     ready = [c for c in status.conditions or () if c.type == "Ready"]
@@ -50,12 +50,12 @@ def _since(unready: structs.ApiNodeCondition | None) -> float | None:
 
 
 def namespace_labels(meta: structs.ApiMeta) -> Labels:
-    """A namespace's labels, with the one that the API server puts on each."""
+    """Return a namespace's labels, with the one that the API server sets on each."""
     return {"kubernetes.io/metadata.name": meta.name or "", **sections.string_map(meta.labels, "metadata.labels")}
 
 
 def workload(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta) -> Workload:
-    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
+    """Make the row of a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
     spec = found.spec or structs.ApiWorkloadSpec()
     template = (spec.template and spec.template.spec) or structs.ApiTemplateSpec()
     replicas = spec.parallelism if kind == "Job" else spec.replicas
@@ -80,7 +80,7 @@ def workload(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta) -> Wo
 
 
 def _changing(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta, wanted: int) -> str:
-    """How its owner is just changing it; of an object without a status that is not known, and it counts as quiet."""
+    """Describe a rollout or scaling in progress. An object without a status counts as unchanging."""
     status = found.status
     if status is None or kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
         return ""
@@ -99,7 +99,7 @@ def _changing(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta, want
 
 
 def autoscaler(found: structs.ApiHorizontalPodAutoscaler, meta: structs.ApiMeta) -> Autoscaler:
-    """An autoscaler; one that has never reckoned wants nothing."""
+    """Make an autoscaler's row; without a status it wants no change."""
     target = (found.spec and found.spec.scale_target_ref) or structs.ApiScaleTarget()
     status = found.status or structs.ApiAutoscalerStatus()
     hindered = {c.type for c in status.conditions or () if c.status == "False"}
@@ -116,7 +116,7 @@ def autoscaler(found: structs.ApiHorizontalPodAutoscaler, meta: structs.ApiMeta)
 
 
 def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> DisruptionBudget:
-    """A disruption budget; one whose status lags behind its spec allows nothing, as the Eviction API has it."""
+    """Make a disruption budget's row. If its status lags behind its spec it allows nothing, as in the Eviction API."""
     spec = found.spec or structs.ApiBudgetSpec()
     status = found.status or structs.ApiBudgetStatus()
     allowed = status.disruptions_allowed
@@ -137,12 +137,12 @@ def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> Disr
 
 
 def _made_for(labels: Labels) -> str:
-    """Of a temporary budget, its migration."""
+    """Return the migration of a temporary budget."""
     return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else ""
 
 
 def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Claim:
-    """A claim."""
+    """Make a claim's row."""
     spec = found.spec or structs.ApiClaimSpec()
     return Claim(
         namespace=meta.namespace or "default",
@@ -157,7 +157,7 @@ def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Cla
 
 
 def volume(found: structs.ApiPersistentVolume, meta: structs.ApiMeta) -> Volume:
-    """A volume."""
+    """Make a volume's row."""
     spec = found.spec or structs.ApiVolumeSpec()
     required = spec.node_affinity.required if spec.node_affinity else structs.ABSENT
     return Volume(
@@ -171,7 +171,7 @@ def volume(found: structs.ApiPersistentVolume, meta: structs.ApiMeta) -> Volume:
 
 
 def storage_class(found: structs.ApiStorageClass, meta: structs.ApiMeta) -> StorageClass:
-    """A storage class; each allowed topology is a term, and any of them will do."""
+    """Make a storage class's row; each allowed topology is a term, of which one must match."""
     topologies = tuple(
         NodeTerm(
             tuple(
@@ -191,14 +191,14 @@ def storage_class(found: structs.ApiStorageClass, meta: structs.ApiMeta) -> Stor
 
 
 def attach_limits(found: structs.ApiCsiNode, meta: structs.ApiMeta) -> AttachLimits:
-    """How many volumes of each driver a node can hold; drivers without a limit are left out."""
+    """Return how many volumes of each driver fit on a node; drivers without a limit are omitted."""
     drivers = (found.spec and found.spec.drivers) or ()
     limits = ((d.name or "", d.allocatable.count) for d in drivers if d.allocatable is not None)
     return AttachLimits(meta.name or "", tuple(sorted((name, count) for name, count in limits if count is not None)))
 
 
 def usage(kind: str, found: structs.ApiMetrics, meta: structs.ApiMeta) -> Usage:
-    """Measured use of a node, or of a pod: the sum of its containers."""
+    """Make the row of a node's measured usage, or of a pod's: the sum of its containers."""
     total: dict[str, int] = {}
     parts = [found.usage, *(c.usage for c in found.containers or ())]
     for part in parts:

@@ -1,7 +1,6 @@
-"""What a pod's status says about its troubles: restarts, containers that do not run, conditions that are not well.
+"""Pods, from the wire to rows: their shape, what they request, and what their status says about failures.
 
-`cluster.pods` asks it for each pod, so it must cost next to nothing where there is nothing to tell: pods that have been
-through the same share one Trouble, and nearly all share the empty one.
+Pods share most of their parts (labels, shapes, owners, requests), so each distinct part is parsed and stored once.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from rescheduler.model.time import InstantError, parse_instant
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 _CRASHED = "Error"
 _TELLING = frozenset({"DisruptionTarget", "PodResizePending", "PodResizeInProgress"})
-"""Conditions that tell of something unusual when they are True; of all others it is usual to be."""
+"""Conditions that are unusual when they are True; all others are normally True."""
 
 
 class TroubleReader:
-    """Reads what pods have been through, and remembers what they share."""
+    """Reads the health of pods; equal results are one object."""
 
     def __init__(self) -> None:
         self._known: dict[PodHealth, PodHealth] = {}
@@ -49,18 +48,18 @@ class TroubleReader:
         return found if told else self._known.setdefault(found, found)  # times are each pod's own
 
     def forget_all_but(self, rows: Collection[Pod]) -> None:
-        """Remember only what these rows share."""
+        """Forget what none of these rows uses."""
         used = {id(row.trouble) for row in rows}
         self._known = {key: found for key, found in self._known.items() if id(found) in used}
 
 
 def is_usual(condition: structs.ApiCondition) -> bool:
-    """Whether a condition is as it is on every pod that is well."""
+    """Whether a condition is as on every healthy pod."""
     return condition.status == "True" and condition.type not in _TELLING
 
 
 def is_ready(conditions: Sequence[structs.ApiCondition] | None, *, default: bool) -> bool:
-    """Whether a pod says that it is Ready."""
+    """Whether the Ready condition is True."""
     for condition in conditions or ():
         if condition.type == "Ready":
             return condition.status == "True"
@@ -68,7 +67,7 @@ def is_ready(conditions: Sequence[structs.ApiCondition] | None, *, default: bool
 
 
 def find_failure(status: structs.ApiPodStatus, phase: str) -> PodFailure | None:
-    """What is wrong with it; the container that was restarted most often tells most."""
+    """Return the failure of a pod, by the container with the most restarts."""
     if phase == "Failed":
         return PodFailure(status.reason or _CRASHED)
     if phase == "Succeeded":
@@ -90,7 +89,7 @@ def _ails(state: structs.ApiContainerState) -> str:
 
 
 def _of(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
-    """How often these containers were restarted, and the states of those that do not run."""
+    """Return the number of restarts, and the states of containers that do not run."""
     if not statuses:
         return 0, ()
     restarts = 0
@@ -113,12 +112,12 @@ def _ended(state: structs.ApiTerminated, part: str) -> ContainerState:
     return ContainerState(state.reason or "", state.exit_code or 0, part)
 
 
-@lru_cache(maxsize=4096)  # what changes in a pod changes in the same second
+@lru_cache(maxsize=4096)  # conditions of a pod often change in the same second
 def _since(text: str | None) -> float | None:
     try:
         return parse_instant(text) if text else None
     except InstantError:
-        return None  # custom kubelets write what they like; a condition without a time is one of no known age
+        return None  # custom kubelets may write anything; the age of the condition is then unknown
 
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -126,18 +125,18 @@ _MARKED = (
     *(marks.PREFIX.encode(), f'"{marks.OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
     *(marks.SELECTED_NODE.encode(), b'"descheduler.alpha.kubernetes.io/', b'"cluster-autoscaler.kubernetes.io/'),
     *(marks.DO_NOT_DISRUPT.encode(), b'-cost"'),
-    b"\\",  # whoever escapes more than JSON needs (`\/`) could hide a mark from the search
+    b"\\",  # unneeded escapes (`\/`) could hide a label from the search
 )
 _INLINE_DISKS = (
     *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
     *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
 )
-# What a pod-level request may override; every other resource is the sum of the containers'.
+# Resources that a pod-level request may override; others are the sum of the containers'.
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 
 class PodDecoder:
-    """Decodes pods and remembers what they share."""
+    """Makes rows of pods; equal parts are one object."""
 
     def __init__(self) -> None:
         self._labels = SectionCache[Labels](sections.string_map, "metadata.labels")
@@ -153,7 +152,7 @@ class PodDecoder:
         self._troubles = TroubleReader()
 
     def row(self, pod: structs.ApiPod, meta: structs.ApiMeta) -> Pod:
-        """The pod's row; SectionError when a part of it cannot be understood."""
+        """Return a pod's row; SectionError if a part is invalid."""
         spec = pod.spec or structs.ApiPodSpec()
         status = pod.status or structs.ApiPodStatus()
         node = spec.node_name or ""
@@ -185,7 +184,7 @@ class PodDecoder:
         )
 
     def forget_all_but(self, rows: Collection[Pod]) -> None:
-        """Remember only what these rows share; a pod to come that has it in common with them gets the same object."""
+        """Forget parts that none of these rows uses; later pods with equal parts still share theirs."""
         used = {id(part) for row in rows for part in (row.shape, row.labels, row.owner)}
         self._labels.keep(lambda _, labels: id(labels) in used)
         self._owner.keep(lambda _, owner: id(owner) in used)
@@ -193,7 +192,7 @@ class PodDecoder:
         texts = {text for key in self._shapes for text in key if isinstance(text, bytes)}
         for sections_of_shapes in (self._affinity, self._tolerations, self._spread, self._node_selector):
             sections_of_shapes.keep(lambda text, _: text in texts)
-        self._held.clear()  # equal requests are one object, whatever they were read from
+        self._held.clear()  # equal requests stay one object
         requests = {*(shape.requests for shape in self._shapes.values()), *(row.held for row in rows)}
         self._requests = {each: self._requests[each] for each in requests if each in self._requests}
         strings = {text for row in rows for text in (row.namespace, row.node, row.phase, row.nominated)}
@@ -244,7 +243,7 @@ class PodDecoder:
         return shape
 
     def _held_by(self, spec: structs.ApiPodSpec, status: structs.ApiPodStatus, shape: Shape) -> Requests:
-        """What the pod holds: the larger of what it asks and what its containers were given (resized in place)."""
+        """Return what the pod occupies: the larger of its requests and its allocation (after an in-place resize)."""
         statuses = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
         given = tuple(
             (s.name, bytes(s.allocated_resources), bytes(s.resources))
@@ -268,7 +267,7 @@ class PodDecoder:
 
 
 def pod_requests(spec: structs.ApiPodSpec, actual: dict[str | None, dict[str, int]] | None = None) -> Requests:
-    """The scheduler's sum: containers and sidecars, or the peak of the init phase, or the pod's own; plus overhead."""
+    """Sum requests as the scheduler does: containers and sidecars, or init peak, or pod level; plus overhead."""
     total: dict[str, int] = {}
     for index, container in enumerate(spec.containers or ()):
         _add(total, _requests_of(container, f"spec.containers[{index}]", actual))
@@ -292,7 +291,7 @@ def pod_requests(spec: structs.ApiPodSpec, actual: dict[str | None, dict[str, in
 
 
 def select_annotations(raw: Raw) -> Labels:
-    """The annotations that planning reads; the text is searched first, because most pods have none of them."""
+    """Return the annotations that planning reads; the raw text is searched first, because most pods have none."""
     text = bytes(raw)
     for mark in _MARKED if text else ():
         if mark in text:
@@ -342,7 +341,7 @@ def _host_ports(spec: structs.ApiPodSpec) -> tuple[HostPort, ...]:
 def _volumes(
     volumes: Sequence[structs.ApiPodVolume], pod_name: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Claims, local storage and inline disks; config maps, secrets and tokens follow a pod anywhere."""
+    """Return claims, local storage and inline disks; config maps, secrets and tokens are available on every node."""
     claims: list[str] = []
     local: list[str] = []
     disks: list[str] = []
@@ -351,7 +350,7 @@ def _volumes(
             claims.append(volume.persistent_volume_claim.claim_name or "")
         elif structs.present(volume.ephemeral):
             claims.append(f"{pod_name}-{volume.name}")
-            local.append(f"ephemeral volume {volume.name}")  # made for this pod, and gone with it
+            local.append(f"ephemeral volume {volume.name}")  # created for this pod, deleted with it
         elif structs.present(volume.host_path):
             local.append(f"hostPath {volume.name}")
         elif structs.present(volume.empty_dir):

@@ -1,8 +1,8 @@
-"""One object, from bytes to its row: what is kept of it, under which key, and what there is to say about it.
+"""One object, from bytes to its row; and the SnapshotBuilder, which collects rows of a whole cluster.
 
-Files and lists (`decode`) and watches (`cache`) read objects through it, so that all of them see the same cluster. An
-object that cannot be understood is not the end: a stand-in makes safe what depends on it (a pod that cannot be read
-makes its node no target, because what it holds there is unknown), and a warning names it.
+Files, lists and watches all read objects through ObjectReader, so that they see the same cluster. For an invalid object
+a stand-in keeps planning safe (a pod that cannot be read makes its node no target, because its requests are unknown),
+and a warning names it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TABLES = {
 
 
 class ParsedObject(NamedTuple):
-    """What was read of one object. Without a name it has no key, and without sense it may have no row."""
+    """A parsed object. Without a name it has no key; an invalid one may have no row."""
 
     key: Hashable | None
     row: object | None
@@ -51,30 +51,30 @@ class ParsedObject(NamedTuple):
     title: str = ""
     warning: str = ""
     priority_class: str = ""
-    """Of a pod whose priority only its class tells; the class may be read later."""
+    """The class of a pod that has no priority of its own; the class may be read later."""
 
 
 def table_of(rows: SnapshotRows, kind: str) -> dict[Any, Any]:
-    """Where rows of a kind are kept; priorities, the only ones that are no rows, aren't."""
+    """Return the table of a kind. PriorityClasses have none, because they are not rows."""
     table: dict[Any, Any] = getattr(rows, _TABLES[kind])
     return table
 
 
 class ObjectReader:
-    """Reads objects; equal parts of pods are kept once."""
+    """Parses objects; equal parts of pods are stored once."""
 
     def __init__(self) -> None:
         self._pods = PodDecoder()
 
     def read(self, kind: str, raw: Bytes, source: str) -> ParsedObject:
-        """One object of a kind that planning reads."""
+        """Parse an object of a kind that planning reads."""
         try:
             decoded = _DECODERS[kind].decode(raw)
         except msgspec.ValidationError as error:
             return _unreadable(kind, raw, source, error)
         meta = decoded.metadata
         if meta is None or not meta.name:
-            return ParsedObject(None, None, warning=f"{source}: a {kind} without metadata.name is left out")
+            return ParsedObject(None, None, warning=f"{source}: a {kind} without metadata.name is ignored")
         key = key_of(kind, meta)
         try:
             row, priority_class = self._row(kind, decoded, meta)
@@ -84,15 +84,15 @@ class ObjectReader:
         return ParsedObject(key, row, meta.resource_version or "", title_of(kind, meta), "", priority_class)
 
     def forget_all_but(self, pods: Collection[Pod]) -> None:
-        """Remember only the parts of these pods."""
+        """Forget shared parts that none of these pods uses."""
         self._pods.forget_all_but(pods)
 
     def _row(self, kind: str, decoded: Any, meta: structs.ApiMeta) -> tuple[object, str]:
         match kind:
             case "Pod":
                 spec = decoded.spec
-                apply_priorities = spec is None or spec.priority is not None or not spec.priority_class_name
-                return self._pods.row(decoded, meta), "" if apply_priorities else spec.priority_class_name
+                has_priority = spec is None or spec.priority is not None or not spec.priority_class_name
+                return self._pods.row(decoded, meta), "" if has_priority else spec.priority_class_name
             case "Node":
                 return objects.node(decoded, meta), ""
             case "Namespace":
@@ -118,7 +118,7 @@ class ObjectReader:
 
 
 def key_of(kind: str, meta: structs.ApiMeta) -> Hashable:
-    """Under which key the row of an object is kept."""
+    """Return the key under which the row of an object is stored."""
     name = meta.name or ""
     if kind in ("NodeMetrics", "PodMetrics"):
         return (kind, meta.namespace or "", name)
@@ -129,20 +129,20 @@ def key_of(kind: str, meta: structs.ApiMeta) -> Hashable:
 
 
 def title_of(kind: str, meta: structs.ApiMeta) -> str:
-    """The object as people name it."""
+    """Return the name of an object for messages."""
     namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
     return f"{kind} {namespace}/{meta.name}" if namespace else f"{kind} {meta.name}"
 
 
 def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationError) -> ParsedObject:
-    """The object has a field of the wrong type: find out at least what it is called and where it runs."""
+    """Parse an object that has a field of the wrong type: at least its name and node."""
     what, _, where = str(error).partition(" - at `$.")
     reason = f"{where.rstrip('`')}: {what}" if where else what
     loose = msgspec.json.decode(raw)
     meta = loose.get("metadata") if isinstance(loose, dict) else None
     name = meta.get("name") if isinstance(meta, dict) else None
     if not isinstance(meta, dict) or not isinstance(name, str) or not name:
-        return ParsedObject(None, None, warning=f"{source}: a {kind} that cannot be read is left out: {reason}")
+        return ParsedObject(None, None, warning=f"{source}: a {kind} that cannot be read is ignored: {reason}")
     spec = loose.get("spec")
     node = spec.get("nodeName") if isinstance(spec, dict) else None
     texts = {key: meta.get(key) for key in ("namespace", "resourceVersion")}
@@ -152,7 +152,7 @@ def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationErr
 
 
 def _broken(kind: str, meta: structs.ApiMeta, source: str, problem: tuple[str, str]) -> ParsedObject:
-    """Make safe what depends on an object that cannot be understood: why it can't, and its node if it is a pod."""
+    """Return a stand-in for an invalid object; `problem` is the reason, and the node of a pod."""
     title = title_of(kind, meta)
     why = f"{source}: {title}: {problem[0]}"
     name, namespace = meta.name or "", meta.namespace or "default"
@@ -164,19 +164,19 @@ def _broken(kind: str, meta: structs.ApiMeta, source: str, problem: tuple[str, s
             row = Pod(namespace, name, "", Shape(), node=problem[1], problem=why)
             warning = f"{why}; it is not moved, and nothing is moved to its node"
         case "PodDisruptionBudget":
-            # Whatever it protects is unknown, so it protects its whole namespace.
+            # Its selector is unknown, so it protects the whole namespace.
             row = DisruptionBudget(namespace, name, selector=EVERYTHING, allowed=0)
             warning = f"{why}; nothing in its namespace is evicted"
         case "Deployment":
-            # Its strategy is unknown, so two of its pods are not run side by side.
+            # Its strategy is unknown, so its pods are not run side by side.
             row, warning = Workload(kind, namespace, name, recreate=True), f"{why}; its pods are not handed off"
         case _:
-            row, warning = None, f"{why}; it is left out"
+            row, warning = None, f"{why}; it is ignored"
     return ParsedObject(key_of(kind, meta), row, meta.resource_version or "", title, warning)
 
 
 class SnapshotBuilder:
-    """Rows of the objects given so far."""
+    """Collects the rows of objects for one snapshot."""
 
     def __init__(self) -> None:
         self._rows = SnapshotRows()
@@ -188,15 +188,15 @@ class SnapshotBuilder:
         self._unranked: dict[tuple[str, str], str] = {}
 
     def saw(self, kind: str) -> None:
-        """Note that this kind was asked for, even if there is no object of it."""
+        """Note that a kind was listed, even if it has no objects."""
         self._seen.add(kind)
 
     def note(self, warning: str) -> None:
-        """Keep a warning about the input as a whole."""
+        """Add a warning about the whole input."""
         self._warnings.append(warning)
 
     def add(self, kind: str, raw: bytes | memoryview, source: str) -> None:
-        """Take one object of a kind that planning reads."""
+        """Add an object of a kind that planning reads."""
         self._seen.add(kind)
         reading = self._reader.read(kind, raw, source)
         if reading.row is not None and self._put(kind, reading, source) and kind == "Pod":
@@ -205,7 +205,7 @@ class SnapshotBuilder:
             self._warnings.append(reading.warning)
 
     def snapshot(self, taken_at: float | None = None) -> ClusterSnapshot:
-        """Everything collected, in canonical order."""
+        """Return the collected objects in canonical order."""
         rows = self._rows
         apply_priorities(rows, self._unranked, self._priority_classes)
         rows.priority_classes.update(self._priority_classes)
@@ -214,7 +214,7 @@ class SnapshotBuilder:
         return rows.snapshot(self._seen, taken_at, sorted(set(self._warnings)))
 
     def _put(self, kind: str, reading: ParsedObject, source: str) -> bool:
-        """Keep one row per key. Of two objects with one name the newer counts, whatever their order in the input."""
+        """Keep one row a key. Of two objects with one name the newer counts, whatever their order in the input."""
         table: dict[Any, Any] = self._priority_classes if kind == "PriorityClass" else table_of(self._rows, kind)
         key, row = reading.key, reading.row
         written = reading.version
@@ -222,7 +222,7 @@ class SnapshotBuilder:
         if key in table:
             other_version, other_source = self._sources[(kind, key)]
             where = " and ".join(sorted({source, other_source}))
-            self._warnings.append(f"{where}: {reading.title} stands there more than once; the newest one counts")
+            self._warnings.append(f"{where}: {reading.title} occurs more than once; the newest one counts")
             if (other_version, _canonical(table[key])) >= (version, _canonical(row)):
                 return False
         table[key] = row
@@ -231,8 +231,8 @@ class SnapshotBuilder:
 
 
 def remember_priority_class(unranked: dict[tuple[str, str], str], reading: ParsedObject) -> None:
-    """Remember that a pod's priority is its class's, whose object may come after it."""
-    key: tuple[str, str] = reading.key  # type: ignore[assignment]  # of a pod it is namespace and name
+    """Remember a pod's priority class, whose object may come later."""
+    key: tuple[str, str] = reading.key  # type: ignore[assignment]  # a pod's key
     if reading.priority_class:
         unranked[key] = reading.priority_class
     else:
@@ -240,14 +240,14 @@ def remember_priority_class(unranked: dict[tuple[str, str], str], reading: Parse
 
 
 def apply_priorities(rows: SnapshotRows, unranked: dict[tuple[str, str], str], classes: dict[str, int]) -> None:
-    """Give pods the priority of their class, where only that tells it."""
+    """Set the priority of pods from their classes."""
     for key, name in unranked.items():
         if name in classes and key in rows.pods:
             rows.pods[key] = msgspec.structs.replace(rows.pods[key], priority=classes[name])
 
 
 def nodes_of_unreadable_pods(rows: SnapshotRows) -> dict[str, Node]:
-    """The nodes that hold a pod which cannot be read, marked as no targets."""
+    """Return the nodes that have an unreadable pod, marked as no targets."""
     found: dict[str, Node] = {}
     unreadable: list[Pod] = [pod for pod in rows.pods.values() if pod.problem]
     for pod in sorted(unreadable, key=lambda pod: pod.full_name, reverse=True):
@@ -258,22 +258,22 @@ def nodes_of_unreadable_pods(rows: SnapshotRows) -> dict[str, Node]:
 
 
 def describe_strays(rows: SnapshotRows) -> list[str]:
-    """A word about pods on nodes that nobody told us of."""
+    """Describe pods on nodes that are not in the input."""
     found = sorted(pod.full_name for pod in rows.pods.values() if pod.node and pod.node not in rows.nodes)
     if not found or not rows.nodes:
         return []
     some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-    return [f"on nodes that the input does not have, so left alone: {some}"]
+    return [f"on nodes that are not in the input, so not moved: {some}"]
 
 
 def _canonical(row: object) -> bytes:
-    """A row as bytes that are the same in every process, to choose between rows that nothing else sets apart."""
+    """Return a row as bytes that are equal in every process, to choose between otherwise equal rows."""
     return msgspec.json.encode(row, order="sorted")
 
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """No garbage collection in the block; what there is after it is never looked at again."""
+    """Disable garbage collection in the block, and freeze all objects that exist after it."""
     enabled = gc.isenabled()
     gc.disable()
     try:

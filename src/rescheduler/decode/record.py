@@ -1,9 +1,9 @@
-"""Recordings: what `rescheduler snapshot` writes and `plan -f` reads, with nothing in it that planning doesn't need.
+"""Recordings: what `rescheduler snapshot` writes and `plan -f` reads, with only the fields that planning needs.
 
-A Recorder stands where a Collector would, behind a file reader or a live list. Objects are decoded into the wire
-structs and written back: whatever those don't name (environment, commands, secrets, status texts, other tools'
-annotations such as kubectl's last-applied copy) is thereby left out. Which kinds were listed and when is known only at
-the end, so the list's metadata follows its items.
+A SnapshotRecorder takes the place of a SnapshotBuilder, behind a file reader or a live list. Objects are decoded into
+the structs and written back, which drops everything without a field there (environment, commands, secrets, status
+texts, annotations of other tools such as kubectl's last-applied copy). Which kinds were listed and when is known only
+at the end, so the list's metadata follows its items.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNREADABLE = "left out of the recording: it could not be read"
 
 
 class SnapshotRecorder(SnapshotBuilder):
-    """Writes a List, an object a line, as objects come."""
+    """Writes a List, one object a line, as objects come in."""
 
     def __init__(self, out: BinaryIO) -> None:
         super().__init__()
@@ -42,15 +42,15 @@ class SnapshotRecorder(SnapshotBuilder):
         self._out.write(b'{"apiVersion":"v1","kind":"List","items":[')
 
     def saw(self, kind: str) -> None:
-        """Note that this kind was asked for, even if there is no object of it."""
+        """Note that a kind was listed, even if it has no objects."""
         self._kinds.add(kind)
 
     def note(self, warning: str) -> None:
-        """Keep a warning about the input as a whole."""
+        """Add a warning about the whole input."""
         self.warnings.append(warning)
 
     def add(self, kind: str, raw: bytes | memoryview, source: str) -> None:
-        """Record one object, without what planning doesn't read."""
+        """Record an object, without fields that planning does not read."""
         self._kinds.add(kind)
         try:
             found: Any = _DECODERS[kind].decode(raw)
@@ -62,7 +62,7 @@ class SnapshotRecorder(SnapshotBuilder):
         self._write(kind, found)
 
     def close(self, taken_at: float | None) -> int:
-        """Finish the list with what holds for all of it; says how many objects it has."""
+        """Finish the list with its metadata; return the number of objects."""
         taken = {TAKEN_AT: format_instant(taken_at)} if taken_at is not None else {}
         metadata = msgspec.json.encode({**taken, KINDS: sorted(self._kinds & READ.keys())})
         self._out.write(b'\n],"metadata":' + metadata + b"}\n")
@@ -73,14 +73,14 @@ class SnapshotRecorder(SnapshotBuilder):
         self.counts[kind] += 1
 
     def _add_stand_in(self, kind: str, raw: bytes | memoryview, why: str) -> None:
-        """Record of an object that cannot be read only that it is there, so that planning stays as careful as it was.
+        """Record only the existence of an unreadable object, so that planning stays as careful as without a recording.
 
-        The stand-in cannot be read either: a pod's node then is no target, and a disruption budget allows nothing.
+        The stand-in is unreadable too: its pod's node is then no target, and a disruption budget allows nothing.
         """
         loose = msgspec.json.decode(raw)
         name = _text(loose, "metadata", "name")
         if not name:
-            self.warnings.append(f"{why}; this {kind} has no name and is left out")
+            self.warnings.append(f"{why}; this {kind} has no name and is ignored")
             return
         namespace = "" if kind in CLUSTER_SCOPED else _text(loose, "metadata", "namespace") or "default"
         spec: object = _UNREADABLE
@@ -99,14 +99,14 @@ def _api_version(kind: str) -> str:
 
 
 def _text(loose: object, *path: str) -> str:
-    """The text at a path of plain values, whatever they are."""
+    """Return the text at a path, or an empty one."""
     for key in path:
         loose = loose.get(key) if isinstance(loose, dict) else None
     return loose if isinstance(loose, str) else ""
 
 
 def _strip(found: structs.ApiObject) -> None:
-    """Leave out of raw sections what only their presence matters of, and annotations that aren't ours."""
+    """Empty raw sections of which only the presence matters, and drop annotations of other tools."""
     meta = found.metadata
     if meta is not None and meta.annotations is not structs.ABSENT:
         kept = select_annotations(meta.annotations)
@@ -115,7 +115,7 @@ def _strip(found: structs.ApiObject) -> None:
         if meta is None or labels.DO_NOT_DISRUPT.encode() not in bytes(meta.annotations):
             found.status.start_time = None
         for condition in (each for each in found.status.conditions or () if is_usual(each)):
-            condition.reason = condition.last_transition_time = None  # five of each pod, and nobody reads them
+            condition.reason = condition.last_transition_time = None  # five in each pod, and never read
     if isinstance(found, structs.ApiPod) and found.spec is not None:
         for volume in found.spec.volumes or ():
             for section in (field for field in structs.ApiPodVolume.__struct_fields__ if field not in _KEPT_OF_VOLUMES):
@@ -126,7 +126,7 @@ def _strip(found: structs.ApiObject) -> None:
 
 
 def _keep_presence(holder: structs.ApiStruct, section: str) -> None:
-    """Leave out what a section says; null stays null, for readers to judge."""
+    """Empty a section; null stays null."""
     raw = getattr(holder, section)
     if raw is not structs.ABSENT and bytes(raw) != b"null":
         setattr(holder, section, _PRESENT)

@@ -1,7 +1,6 @@
-"""Parsers of the sections that many objects share: affinity, tolerations, requests, selectors, owners.
+"""Parsers of sections that many objects share: affinity, tolerations, requests, selectors, owners.
 
-`cluster.decode` gives them raw JSON and keeps what they return, so that each distinct text is parsed once. What is
-wrong with a section is raised as SectionError, with the path inside the object.
+Each distinct text is parsed once (SectionCache). An invalid section raises SectionError with the path in the object.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, Sprea
 
 T = TypeVar("T")
 
-# Groups whose kinds we know by their bare name; another group's StatefulSet is somebody else's.
+# Groups whose kinds are known by their bare name; a StatefulSet of another group is another kind.
 STANDARD_GROUPS = frozenset({"", "apps", "batch", "policy", "storage.k8s.io", "scheduling.k8s.io", "metrics.k8s.io"})
 Quantities = dict[str, str | int | float]
 
 
 class SectionError(ValueError):
-    """A part of an object that cannot be understood; the message begins with its path."""
+    """An invalid part of an object; the message starts with its path."""
 
 
 def decode(raw: Raw | bytes, kind: type[T], path: str) -> T | None:
-    """Decode one section; null and an absent one are None."""
+    """Decode a section; None if it is null or absent."""
     if not bytes(raw) or bytes(raw) == b"null":
         return None
     try:
@@ -48,7 +47,7 @@ def decode(raw: Raw | bytes, kind: type[T], path: str) -> T | None:
 
 
 class SectionCache(Generic[T]):
-    """One parser with its memory: equal bytes give the identical object."""
+    """A parser with a memory: equal bytes return the identical object."""
 
     def __init__(self, parse: Callable[[Raw, str], T], path: str) -> None:
         self._parse = parse
@@ -56,24 +55,24 @@ class SectionCache(Generic[T]):
         self._known: dict[bytes, T] = {}
 
     def __call__(self, raw: Raw) -> T:
-        """The parsed section."""
+        """Return the parsed section."""
         key = bytes(raw)
         if key not in self._known:
             self._known[key] = self._parse(raw, self._path)
         return self._known[key]
 
     def keep(self, wanted: Callable[[bytes, T], bool]) -> None:
-        """Forget every text and what it says that is not wanted any more."""
-        self._known = {text: said for text, said in self._known.items() if wanted(text, said)}
+        """Forget the entries that are no longer wanted."""
+        self._known = {text: parsed for text, parsed in self._known.items() if wanted(text, parsed)}
 
 
 def string_map(raw: Raw, path: str) -> dict[str, str]:
-    """Labels, annotations, node selectors."""
+    """Decode labels, annotations, or a node selector."""
     return decode(raw, dict[str, str], path) or {}
 
 
 def quantities(given: Quantities | None, path: str) -> dict[str, int]:
-    """Amounts as the scheduler counts them."""
+    """Convert quantities to amounts as the scheduler counts them."""
     amounts: dict[str, int] = {}
     for resource, text in (given or {}).items():
         try:
@@ -84,13 +83,13 @@ def quantities(given: Quantities | None, path: str) -> dict[str, int]:
 
 
 def quantity_map(raw: Raw, path: str) -> Requests:
-    """Allocatable, overhead, usage."""
+    """Decode allocatable resources, overhead, or usage."""
     found: Quantities | None = decode(raw, Quantities, path)
     return tuple(sorted(quantities(found, path).items()))
 
 
 def resource_requests(raw: Raw, path: str) -> dict[str, int]:
-    """A container's requests; a limit without a request is one, as the API server's defaults have it."""
+    """Decode a container's requests; a limit without a request counts as one, as by the API server's defaults."""
     found = decode(raw, structs.ApiResources, path)
     if found is None:
         return {}
@@ -98,7 +97,7 @@ def resource_requests(raw: Raw, path: str) -> dict[str, int]:
 
 
 def host_ports(raw: Raw, path: str) -> tuple[HostPort, ...]:
-    """The ports that a container takes on its node."""
+    """Decode the host ports of a container."""
     return tuple(
         HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - the API's default
         for port in decode(raw, list[structs.ApiPort], path) or ()
@@ -107,13 +106,13 @@ def host_ports(raw: Raw, path: str) -> tuple[HostPort, ...]:
 
 
 def tolerations(raw: Raw, path: str) -> tuple[Toleration, ...]:
-    """A pod's tolerations."""
+    """Decode a pod's tolerations."""
     found = decode(raw, list[structs.ApiToleration], path) or ()
     return tuple(Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in found)
 
 
 def owner(raw: Raw, path: str) -> Owner | None:
-    """The controller among the owner references."""
+    """Return the controller among the owner references."""
     for reference in decode(raw, list[structs.ApiOwnerReference], path) or ():
         if reference.controller:
             group, slash, _ = (reference.api_version or "").rpartition("/")
@@ -124,7 +123,7 @@ def owner(raw: Raw, path: str) -> Owner | None:
 
 
 def label_selector(found: structs.ApiLabelSelector | None, path: str) -> Selector | None:
-    """The object form of a label selector; an absent one matches nothing, an empty one everything."""
+    """Convert a label selector; an absent one matches nothing, an empty one everything."""
     if found is None:
         return None
     equal = [Requirement(key, Operator.IN, (text,)) for key, text in (found.match_labels or {}).items()]
@@ -132,12 +131,12 @@ def label_selector(found: structs.ApiLabelSelector | None, path: str) -> Selecto
 
 
 def raw_label_selector(raw: Raw, path: str) -> Selector | None:
-    """The same, from bytes."""
+    """Decode a label selector."""
     return label_selector(decode(raw, structs.ApiLabelSelector, path), path)
 
 
 def node_terms(found: structs.ApiNodeSelector | None, path: str) -> tuple[NodeTerm, ...] | None:
-    """Required node selector terms; None is no rule at all."""
+    """Convert required node selector terms; None means no rule."""
     if found is None:
         return None
     return tuple(
@@ -147,12 +146,12 @@ def node_terms(found: structs.ApiNodeSelector | None, path: str) -> tuple[NodeTe
 
 
 def raw_node_terms(raw: Raw, path: str) -> tuple[NodeTerm, ...] | None:
-    """The same, from bytes."""
+    """Decode required node selector terms."""
     return node_terms(decode(raw, structs.ApiNodeSelector, path), path)
 
 
 class AffinityRules(msgspec.Struct, frozen=True, gc=False):
-    """What a pod's affinity section says, of what planning reads."""
+    """The parts of a pod's affinity that planning reads."""
 
     node: tuple[NodeTerm, ...] | None = None
     preferred: tuple[tuple[int, NodeTerm], ...] = ()
@@ -164,7 +163,7 @@ NO_AFFINITY = AffinityRules()
 
 
 def affinity(raw: Raw, path: str) -> AffinityRules:
-    """A pod's affinity. The API server has merged matchLabelKeys into the selectors when the pod was made."""
+    """Decode a pod's affinity. The API server merged matchLabelKeys into the selectors when it created the pod."""
     found = decode(raw, structs.ApiAffinity, path)
     if found is None:
         return NO_AFFINITY
@@ -182,7 +181,7 @@ def affinity(raw: Raw, path: str) -> AffinityRules:
 
 
 def spread(raw: Raw, path: str) -> tuple[SpreadConstraint, ...]:
-    """Topology spread constraints."""
+    """Decode topology spread constraints."""
     return tuple(
         SpreadConstraint(
             max_skew=c.max_skew,

@@ -1,8 +1,8 @@
-"""Objects out of a stream of JSON, one at a time: a dump of a big cluster never stands in memory as a whole.
+"""Splits a stream of JSON into objects, one at a time, so that a large dump is never in memory as a whole.
 
-`cluster.dump` reads files with it and `cluster.live` the pages of a list. The stream holds one or more JSON values,
-each an object or a list of objects (`items`). msgspec finds where a value ends: asked to skip one value, it either
-takes the whole buffer, or names the byte at which something else begins, or says that the text is cut off.
+The stream has one or more JSON values, each an object or a list of objects (`items`). msgspec finds where a value ends:
+asked to skip one value, it either takes the whole buffer, names the byte at which something else starts, or says that
+the text is truncated.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _EDGE = 64
 
 
 class JsonError(ValueError):
-    """Text that is not JSON; the message says at which byte."""
+    """Text that is not JSON; the message has the position."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListHead:
-    """What is said of a list beside its items: known at its `start` if the kind stands first, for sure at its end."""
+    """The header of a list: known at its `start` if it comes before the items, certainly at its end."""
 
     start: bool
     api_version: str | None = None
@@ -38,7 +38,7 @@ class ListHead:
 
 
 class JsonStream:
-    """A window over a binary stream that can be asked for the next value."""
+    """A window over a binary stream, from which values are taken."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -49,11 +49,11 @@ class JsonStream:
 
     @property
     def position(self) -> int:
-        """How many bytes of the stream have been taken."""
+        """The number of bytes taken so far."""
         return self._passed + self._at
 
     def _more(self) -> bool:
-        """Slide the window: drop what was taken, read on. The step grows with what is left of an unfinished value."""
+        """Slide the window: drop what was taken and read on. The step grows with the unfinished value."""
         rest = self._window[self._at :]
         chunk = self._stream.read(max(_CHUNK, len(rest)))
         self._passed += self._at
@@ -62,7 +62,7 @@ class JsonStream:
         return bool(chunk)
 
     def peek(self) -> bytes:
-        """The next character that is not white space, or nothing at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._at < len(self._window):
                 if self._window[self._at] not in _SPACE:
@@ -72,14 +72,14 @@ class JsonStream:
                 return b""
 
     def take(self, expected: bytes) -> None:
-        """Step over one punctuation mark."""
+        """Skip one punctuation mark."""
         found = self.peek()
         if found != expected:
             raise self._error(f"expected {expected.decode()!r}, found {found.decode(errors='replace') or 'the end'!r}")
         self._at += 1
 
     def value(self) -> memoryview:
-        """The bytes of the next value; they are good until the next call."""
+        """Return the bytes of the next value, valid until the next call."""
         if not self.peek():
             raise self._error("the text ends where a value should be")
         while True:
@@ -92,7 +92,7 @@ class JsonStream:
                 raise self._error("the text is cut off in the middle of a value")
 
     def _size(self, view: memoryview) -> int | None:
-        """The length of the value at the start of the view; None when the view ends before it does."""
+        """Return the length of the value at the start of the view; None if the view is too short."""
         try:
             _SKIP.decode(view)
         except msgspec.DecodeError as error:
@@ -100,7 +100,7 @@ class JsonStream:
             if found:
                 return int(found[1]) - 1
             inside = _BYTE.search(str(error))
-            # A number or a word that the window cuts in two is called malformed, not truncated: look at more of it.
+            # A number or word cut by the window is reported as malformed, not truncated: read more of it.
             at_the_edge = inside is not None and int(inside[1]) >= len(view) - _EDGE
             if "truncated" in str(error) or (at_the_edge and not self._ended):
                 return None
@@ -111,7 +111,7 @@ class JsonStream:
 
     @staticmethod
     def _may_go_on(view: memoryview) -> bool:
-        """Whether a value that fills the window could be longer: a number could, what has a closing mark couldn't."""
+        """Whether a value that fills the window could be longer: a number could, a closed value could not."""
         return bytes(view[-1:]) not in (b"}", b"]", b'"')
 
     def _error(self, text: str) -> JsonError:
@@ -119,10 +119,10 @@ class JsonStream:
 
 
 def split(stream: BinaryIO) -> Iterator[memoryview | ListHead]:
-    """Each object of the stream, with the head of each list before and after its items.
+    """Yield each object of the stream, and the head of each list before and after its items.
 
-    kubectl writes a list's kind after its items, each of which says what it is; the API server writes the kind first,
-    and its items don't. A view is good until the next one is asked for.
+    kubectl writes a list's kind after its items, which have kinds of their own; the API server writes the kind first,
+    and its items have none. A view is valid until the next one is taken.
     """
     source = JsonStream(stream)
     while mark := source.peek():
@@ -150,7 +150,7 @@ def _elements(source: JsonStream) -> Iterator[memoryview]:
 
 
 def _object(source: JsonStream) -> Iterator[memoryview | ListHead]:
-    """Walk a top-level object field by field, so that `items` streams; without items it is one object itself."""
+    """Yield the items of a top-level list as a stream; without items, the object itself."""
     fields: dict[str, bytes] = {}
     is_list = False
     source.take(b"{")

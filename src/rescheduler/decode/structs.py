@@ -1,8 +1,9 @@
 """The parts of Kubernetes objects that planning needs, as msgspec structs: decoding skips everything else.
 
-These structs are an allow-list twice over: `cluster.decode` turns them into rows, and `cluster.record` writes them
-back out for `rescheduler snapshot`, so nothing that isn't named here (environment, commands, secrets) is recorded.
-Sections that many pods share stay `Raw`: their bytes are looked up in a cache and parsed once per distinct text.
+The structs are an allow-list twice: `reader` turns them into rows, and `record` writes them back for `rescheduler
+snapshot`, so that no other field (environment, commands, secrets) is recorded. Sections that many pods share stay
+`Raw`: their bytes are looked up in a cache and parsed once for each distinct text. Which kinds are read, and where they
+are listed, is at the end.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from msgspec import Raw, Struct, field
 
 Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 ABSENT = Raw()
-"""The default of raw sections; a struct's encoder leaves it out."""
+"""The default of raw sections, which is not encoded."""
 
 
 def present(section: Raw) -> bool:
-    """Whether a raw section is there; null is as good as absent, as everywhere in Kubernetes."""
+    """Whether a raw section is present; null counts as absent, as everywhere in Kubernetes."""
     return section is not ABSENT and bytes(section) != b"null"
 
 
 class ApiStruct(Struct, rename="camel", omit_defaults=True, gc=False):
-    """Base: camelCase outside, unset fields left out when written."""
+    """Base: camelCase in JSON, unset fields omitted."""
 
 
 class ApiMeta(ApiStruct):
@@ -46,7 +47,7 @@ class ApiCondition(ApiStruct):
 
 
 class ApiObject(ApiStruct):
-    """An object of any kind, as far as it says what it is."""
+    """The common fields of all objects."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -331,7 +332,7 @@ class ApiMetrics(ApiObject):
     containers: list[ApiMeasuredContainer] | None = None
 
 
-# Sections that are parsed from Raw, once per distinct text.
+# Sections that are parsed from Raw, once for each distinct text.
 
 
 class ApiOwnerReference(ApiStruct):
@@ -447,12 +448,12 @@ CLUSTER_SCOPED = frozenset(
 
 
 def group_of(api_version: str) -> str:
-    """The group of `apps/v1`; the core group is the empty text."""
+    """Return the group of an apiVersion such as `apps/v1`; empty for the core group."""
     return api_version.rpartition("/")[0]
 
 
 def known_kind(api_version: str | None, kind: str | None) -> str | None:
-    """The kind, if it is one that planning reads: another group's Job is not ours."""
+    """Return the kind if planning reads it, else None: another group's Job is another kind."""
     if kind not in READ:
         return None
     return kind if api_version is None or group_of(api_version) == READ[kind][0] else None
@@ -460,7 +461,7 @@ def known_kind(api_version: str | None, kind: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """`path` lists the kind over all namespaces. `optional` kinds may be missing from a cluster."""
+    """A kind as it is listed over all namespaces. An `optional` kind may be missing from a cluster."""
 
     kind: str
     api_version: str
@@ -478,11 +479,11 @@ class ApiResource:
 
     @property
     def absent_statuses(self) -> frozenset[int]:
-        """404: no such API. 503: it is registered, but what serves it (metrics-server) does not run."""
+        """404: no such API. 503: registered, but its server (metrics-server) does not run."""
         return frozenset({404, 503}) if self.optional else frozenset()
 
 
-# Pods first: they take the longest, so the others are listed beside them.
+# Pods first: they take the longest, and the others are listed meanwhile.
 RESOURCES = (
     ApiResource("Pod", "v1", "/api/v1/pods"),
     ApiResource("Node", "v1", "/api/v1/nodes"),
