@@ -191,7 +191,7 @@ def _pods_on(node: str) -> FollowedObjects:
 
 
 def _is_in_the_way(pod: Json) -> bool:
-    """As `planning.emptying` has it of rows."""
+    """As `planning.maintenance` has it of rows."""
     owner = controller_of(pod)
     at_home = marks.MIRROR in annotations_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
     return not at_home and (is_terminating(pod) or not has_finished(pod))

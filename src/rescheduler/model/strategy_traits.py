@@ -14,8 +14,9 @@ MANUAL = "Manual"
 class StrategyTraits(NamedTuple):
     """What one strategy declares."""
 
-    mandatory: bool
-    can_undo: bool
+    mandatory: bool = False
+    can_undo: bool = True
+    for_gain: bool = True
 
 
 _declared: dict[str, StrategyTraits] = {}
@@ -36,7 +37,12 @@ def can_undo(strategy: str) -> bool:
     return _traits(strategy).can_undo
 
 
+def is_for_gain(strategy: str) -> bool:
+    """Whether its moves are meant to make a node less busy."""
+    return _traits(strategy).for_gain
+
+
 def _traits(strategy: str) -> StrategyTraits:
     if not _declared:
         raise RuntimeError("no strategy is loaded: call strategies.discover() first")
-    return _declared.get(strategy, StrategyTraits(mandatory=False, can_undo=True))  # such as of another version
+    return _declared.get(strategy, StrategyTraits())  # a strategy of another version, or none at all

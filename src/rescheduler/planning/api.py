@@ -106,7 +106,7 @@ class Strategy(ABC, Generic[Own_co]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "name" in vars(cls):
-            declare(cls.name, StrategyTraits(cls.mandatory, cls.can_undo))
+            declare(cls.name, StrategyTraits(cls.mandatory, cls.can_undo, cls.for_gain))
 
     def __init__(self, settings: Own_co, pool: str | None = None) -> None:
         self.settings = settings

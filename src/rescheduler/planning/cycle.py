@@ -132,7 +132,6 @@ def plan_cycle(
         return planner, plan
     replayed = Planner(snapshot, policy)
     replayed.rejections.update(planner.rejections)
-    replayed.not_for_gain = planner.not_for_gain
     if _replay(replayed, planner):
         return replayed, replayed.build_plan()
     # No order of moves leads to where the rehearsal ended. The first plan counts: it is feasible, if not for long.

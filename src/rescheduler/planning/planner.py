@@ -14,7 +14,7 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.strategy_traits import is_mandatory
+from rescheduler.model.strategy_traits import is_for_gain, is_mandatory
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Strategy
 from rescheduler.planning.budgets import FIELD, Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Columns, Floats, Mask
@@ -148,8 +148,6 @@ class Planner:
         self._proposals = 0
         self._running = ""
         """The strategy that is running, or whose proposal is decided."""
-        self.not_for_gain: set[str] = set()
-        """Strategies whose moves have another purpose than less busy nodes."""
 
     def _hot_long_enough(self) -> Mask:
         """[N]: nodes that count as hot if they are hot now; all of them if earlier cycles are unknown."""
@@ -180,7 +178,6 @@ class Planner:
         """Run the strategies in their order, and decide on each proposal."""
         in_order = sorted(strategies, key=lambda one: (one.order, one.name, one.pool or ""))
         self.targets.consulted = [(each, self.view_of(each.pool)) for each in in_order]
-        self.not_for_gain = {each.name for each in in_order if not each.for_gain}
         for strategy, view in self.targets.consulted:
             self._running = strategy.name
             proposals = strategy.propose(view)
@@ -402,7 +399,7 @@ class Planner:
             target = self.columns.nodes[placed.target].name
             cpu, memory = self.view.utilisation_of(placed.target)[:2].tolist()
             reason = f"{pod_move.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory"
-            if strategy not in self.not_for_gain:
+            if is_for_gain(strategy):
                 gained = gain_of(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target))
         return Move(
             namespace=pod.namespace,
