@@ -14,7 +14,7 @@ from rescheduler.model import labels
 from rescheduler.model.policy import Filters
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.revalidate import MoveRequest, Revalidator
+from rescheduler.planning.revalidate import RequestedMove, Revalidator
 from tests.scenarios.test_guards import only_kept, stored
 from tests.support.builders import claim, cluster, deployment, namespace, node, pdb, pod, statefulset, volume
 from tests.support.planning import policy_of
@@ -195,8 +195,8 @@ def test_the_mark_evict_lifts_filters_about_the_pod_and_not_those_about_where_it
 def test_whoever_orders_a_move_by_hand_is_not_bound_by_filters(snapshot: ClusterSnapshot, filters: Filters) -> None:
     name = next(each.name for each in snapshot.pods if each.node == "a")
     rulings = Revalidator(snapshot, policy_of({"filters": filters}))
-    assert rulings.check(MoveRequest("default", name)).method is None
-    assert rulings.check(MoveRequest("default", name, by_hand=True)).method is not None
+    assert rulings.check(RequestedMove("default", name)).method is None
+    assert rulings.check(RequestedMove("default", name, by_hand=True)).method is not None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rescheduler.model.objects import Autoscaler, Node, Pod, Workload
 from rescheduler.model.policy import Filters, NoEviction, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import guards
-from rescheduler.planning.revalidate import MoveRequest, Revalidator
+from rescheduler.planning.revalidate import RequestedMove, Revalidator
 from tests.scenarios.test_guards import KEPT, only_kept
 from tests.scenarios.test_guards_filters import FILTERED
 from tests.support.builders import NOW, cluster, deployment, node, pod, replicaset, statefulset
@@ -138,11 +138,11 @@ def test_whoever_orders_a_move_by_hand_has_seen_it(
     snapshot = on(STAGE, rows)
     name = next(each.name for each in snapshot.pods if each.node == "a")
     rulings = Revalidator(snapshot, policy_of(options))
-    refused = rulings.check(MoveRequest("default", name))
+    refused = rulings.check(RequestedMove("default", name))
     assert refused.method is None
     assert refused.reason.startswith(f"{guard}: ")
     assert refused.temporary == (guard in ("RollingOut", "Scaling"))
-    assert rulings.check(MoveRequest("default", name, by_hand=True)).method is not None
+    assert rulings.check(RequestedMove("default", name, by_hand=True)).method is not None
 
 
 def test_an_autoscaler_is_not_asked_for_its_time_where_nobody_knows_what_time_it_is() -> None:

@@ -13,7 +13,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP, Policy, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.planning.revalidate import MoveRequest, Revalidator
+from rescheduler.planning.revalidate import RequestedMove, Revalidator
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, planned, rejection_of, without_clock
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
@@ -112,7 +112,7 @@ class TestOneNamespacesHour:
         wanted = replace(policy(), when=Timing(moves_per_hour_per_namespace=1))
         for by_hand in (True, False):
             rulings = Revalidator(replace(HOT, hourly={"default": 5}), wanted)
-            assert rulings.check(MoveRequest("default", "p0", by_hand=by_hand)).method is not None
+            assert rulings.check(RequestedMove("default", "p0", by_hand=by_hand)).method is not None
 
 
 def test_pods_that_go_together_or_not_at_all_stay_if_their_namespace_has_no_hour_for_them() -> None:

@@ -18,7 +18,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.explain import explanation_document
-from rescheduler.planning.revalidate import MoveRequest, Revalidator
+from rescheduler.planning.revalidate import RequestedMove, Revalidator
 from tests.support import dumps
 from tests.support.api_server import ApiServer, api_server, list_answer, status_answer
 from tests.support.builders import NOW, cluster, deployment, node
@@ -74,7 +74,7 @@ def test_an_order_begins_all_the_same_by_hand_or_from_a_plan() -> None:
     snapshot = with_inflight_moves(hot(), [done("m1", NOW - 700, CAME_BACK)], 600.0)
     name = snapshot.pods[0].name
     for by_hand in (True, False):
-        ruling = Revalidator(snapshot, Policy()).check(MoveRequest("shop", name, target="b", by_hand=by_hand))
+        ruling = Revalidator(snapshot, Policy()).check(RequestedMove("shop", name, target="b", by_hand=by_hand))
         assert ruling.method is Method.HANDOFF, ruling
 
 

@@ -22,7 +22,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import outcomes
 from rescheduler.planning.cycle import plan_cycle, with_inflight_moves
 from rescheduler.planning.explain import PodOutcome, explain
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator, revalidate_moves
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator, revalidate_moves
 from rescheduler.runtime.planning_loop import migration_of
 from rescheduler.strategies.failed_pods import FailedPods, FailedPodsSettings
 from rescheduler_demo.plain import format_move
@@ -35,7 +35,7 @@ FAILED = "FailedPods"
 NODES = (b.node("a"), b.node("b"))
 POD = "job-0"
 UID = b.uid_of("Pod", "default", POD)
-REMOVE = MoveRequest("default", POD, UID, method=Method.REMOVE)
+REMOVE = RequestedMove("default", POD, UID, method=Method.REMOVE)
 
 
 def world(**options: Any) -> ClusterSnapshot:
@@ -79,7 +79,7 @@ def test_an_order_to_remove_by_hand_may_be_in_an_excluded_namespace() -> None:
     ],
 )
 def test_what_is_not_to_be_removed_is_refused(
-    wanted: MoveRequest, options: dict[str, Any], reason: str, *, passing: bool
+    wanted: RequestedMove, options: dict[str, Any], reason: str, *, passing: bool
 ) -> None:
     ruling = Revalidator(world(**options), Policy()).check(wanted)
     assert (ruling.method, ruling.temporary, ruling.reason) == (None, passing, reason)
@@ -88,9 +88,9 @@ def test_what_is_not_to_be_removed_is_refused(
 def test_a_removal_and_moves_are_judged_together_in_any_order() -> None:
     snapshot = b.cluster(NODES, b.job("job", on=["a"], phase="Failed"), b.pod("p", "a"), b.pod("q", "a"))
     rulings = Revalidator(snapshot, Policy())
-    assert rulings.check(MoveRequest("default", "p")).target == "b"
+    assert rulings.check(RequestedMove("default", "p")).target == "b"
     assert rulings.check(REMOVE).method is Method.REMOVE
-    assert rulings.check(MoveRequest("default", "q", method=Method.COPY, by_hand=True)).target == "b"
+    assert rulings.check(RequestedMove("default", "q", method=Method.COPY, by_hand=True)).target == "b"
     assert rulings.check(REMOVE).method is Method.REMOVE
 
 

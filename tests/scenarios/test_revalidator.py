@@ -11,7 +11,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
 from tests.support.builders import (
     NOW,
     Row,
@@ -36,8 +36,8 @@ WEB = f"web-{hash_of('web')}"
 HOW = labels.MIGRATION_METHOD
 
 
-def wanted(name: str, target: str = "", *, by_hand: bool = False, namespace: str = "default") -> MoveRequest:
-    return MoveRequest(namespace, name, target=target, by_hand=by_hand)
+def wanted(name: str, target: str = "", *, by_hand: bool = False, namespace: str = "default") -> RequestedMove:
+    return RequestedMove(namespace, name, target=target, by_hand=by_hand)
 
 
 def rulings(*rows: Row | list[Row], policy: Policy | None = None) -> Revalidator:
@@ -74,7 +74,7 @@ def test_a_pod_stays_on_the_node_that_it_is_on() -> None:
         (wanted("unbound", "b"), "it is not on a node yet"),
     ],
 )
-def test_what_the_snapshot_does_not_know_yet_passes(order: MoveRequest, reason: str) -> None:
+def test_what_the_snapshot_does_not_know_yet_passes(order: RequestedMove, reason: str) -> None:
     """Whoever asks has seen the pod and the node, so that the snapshot lags behind."""
     assert rulings(pod("bare", "a"), pod("unbound")).check(order) == MoveVerdict(reason=reason, temporary=True)
 
@@ -190,7 +190,7 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
         ),
     ],
 )
-def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: MoveRequest, reason: str) -> None:
+def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: RequestedMove, reason: str) -> None:
     judged = rulings(deployment("web", on=["a", "a"]), statefulset("db", on=["a", "b"]), pod("bare", "a"))
     found = judged.check(order)
     assert (found.method, found.temporary) == (None, False)
@@ -227,7 +227,7 @@ def test_a_refusal_leaves_no_trace() -> None:
     assert judged.check(wanted("bare", "c")).method is Method.COPY
 
 
-def walked(snapshot: ClusterSnapshot, ruled: list[tuple[MoveRequest, MoveVerdict]]) -> None:
+def walked(snapshot: ClusterSnapshot, ruled: list[tuple[RequestedMove, MoveVerdict]]) -> None:
     """What was ruled, carried out in this order in the plain twin's world."""
     world = World(snapshot)
     by_name = {(each.namespace, each.name): each for each in snapshot.pods}
@@ -243,10 +243,10 @@ def walked(snapshot: ClusterSnapshot, ruled: list[tuple[MoveRequest, MoveVerdict
 @settings(max_examples=examples(few=10, many=60))
 def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, size: tuple[int, int]) -> None:
     snapshot = random_cluster(seed, *size)
-    judged, ruled = Revalidator(snapshot, Policy()), list[tuple[MoveRequest, MoveVerdict]]()
+    judged, ruled = Revalidator(snapshot, Policy()), list[tuple[RequestedMove, MoveVerdict]]()
     targets = st.sampled_from(["", *(each.name for each in snapshot.nodes)])
     for row in data.draw(st.lists(st.sampled_from(snapshot.pods), max_size=10, unique_by=lambda one: one.full_name)):
-        order = MoveRequest(
+        order = RequestedMove(
             row.namespace,
             row.name,
             data.draw(st.sampled_from(["", row.uid])),

@@ -23,7 +23,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
 
 
 class MoveRefusedError(InputError):
@@ -82,7 +82,7 @@ def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -
     """What the controller would say to it now: method and node, or why not."""
     order, pod = migration.spec, (migration.namespace, migration.spec.pod.name)
     return Revalidator(snapshot, policy).check(
-        MoveRequest(*pod, order.pod.uid, order.target, order.fixed_method, by_hand=True)
+        RequestedMove(*pod, order.pod.uid, order.target, order.fixed_method, by_hand=True)
     )
 
 

@@ -44,7 +44,7 @@ class MoveVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveRequest:
+class RequestedMove:
     """A pod to be moved, and perhaps its target and the method."""
 
     namespace: str
@@ -52,7 +52,7 @@ class MoveRequest:
     uid: str = ""
     target: str = ""
     method: Method | None = None
-    tried: tuple[Method, ...] = ()
+    tried_methods: tuple[Method, ...] = ()
     by_hand: bool = False
 
 
@@ -78,13 +78,13 @@ class Revalidator:
         self._policies = {False: judged, True: by_hand}
         self._snapshot = snapshot
         self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
-        self._moved: dict[int, tuple[MoveRequest, MoveVerdict]] = {}
+        self._moved: dict[int, tuple[RequestedMove, MoveVerdict]] = {}
         """Accepted moves: the what-if includes them, and the same request gets the same verdict."""
         self._disruption: DisruptionHeadroom | None = None
         """What all accepted moves together spend; each planner counts only its own."""
         self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
 
-    def check(self, request: MoveRequest) -> MoveVerdict:
+    def check(self, request: RequestedMove) -> MoveVerdict:
         """Check one request; later checks include its move, if it is accepted.
 
         The caller has seen the pod and the node: if they are missing in the snapshot, or differ, the snapshot is late.
@@ -113,7 +113,7 @@ class Revalidator:
             return found
         return self._place(position, request, self._planner(request, found))
 
-    def _removal(self, pod: Pod, request: MoveRequest) -> MoveVerdict:
+    def _removal(self, pod: Pod, request: RequestedMove) -> MoveVerdict:
         """Check whether a pod may be removed; it uses nothing, so later checks don't depend on it."""
         if request.target:
             return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {request.target}")
@@ -123,7 +123,7 @@ class Revalidator:
         guard, reason = objection
         return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard) or not pod.finished)
 
-    def _method(self, pod: Pod, request: MoveRequest) -> MigrationMethod | MoveVerdict:
+    def _method(self, pod: Pod, request: RequestedMove) -> MigrationMethod | MoveVerdict:
         """Choose the method for the planner; a requested one must fit the pod."""
         if request.method is Method.COPY and pod.owner is not None:
             return MoveVerdict(reason=f"{pod.owner.kind} {pod.owner.name} manages it: a copy would be one too many")
@@ -131,9 +131,9 @@ class Revalidator:
             return MoveVerdict(
                 reason=f"it has no controller, so {request.method.value} would lose it: only a copy can move it"
             )
-        if set(request.tried) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in request.tried:
+        if set(request.tried_methods) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in request.tried_methods:
             return MoveVerdict(reason="no method is left to try")
-        if Method.HANDOFF in request.tried:
+        if Method.HANDOFF in request.tried_methods:
             if request.method is Method.HANDOFF:
                 return MoveVerdict(reason="handoff is the method ordered, and it did not work")
             return MigrationMethod.EVICT
@@ -143,7 +143,7 @@ class Revalidator:
             return MigrationMethod.EVICT
         return self._policies[request.by_hand].migration_method
 
-    def _planner(self, request: MoveRequest, method: MigrationMethod) -> Planner:
+    def _planner(self, request: RequestedMove, method: MigrationMethod) -> Planner:
         key = (request.by_hand, method)
         if key not in self._planners:
             policy = replace(self._policies[request.by_hand], migration_method=method)
@@ -152,7 +152,7 @@ class Revalidator:
                 _apply(self._planners[key], position, verdict.target)
         return self._planners[key]
 
-    def _place(self, position: int, request: MoveRequest, planner: Planner) -> MoveVerdict:
+    def _place(self, position: int, request: RequestedMove, planner: Planner) -> MoveVerdict:
         if objection := _method_objection(planner, self._snapshot.pods[position], request):
             return MoveVerdict(reason=objection)
         if spent := self._spent(position, planner):
@@ -199,11 +199,11 @@ def _is_temporary(name: str) -> bool:
     return name in _TEMPORARY if guard is None else guard.lasting is Lasting.SOON
 
 
-def _method_objection(planner: Planner, pod: Pod, request: MoveRequest) -> str:
+def _method_objection(planner: Planner, pod: Pod, request: RequestedMove) -> str:
     """Explain why the method that the planner would choose does not fit the request; empty if it does."""
     methods = planner.guard_context.methods
     chosen = methods.choose(pod)
-    if chosen in request.tried:
+    if chosen in request.tried_methods:
         return f"{chosen.value} is the method chosen for it, and it did not work"
     if request.method in (None, chosen) or methods.cannot_hand_off(pod):  # a guard explains the latter better
         return ""
@@ -268,7 +268,7 @@ def _check_all(state: _CurrentState, policy: Policy, moves: Sequence[Move], refu
     for index, move in enumerate(moves):
         if index in refusals:
             continue
-        verdict = revalidator.check(MoveRequest(move.namespace, move.pod, move.uid, move.target, move.method))
+        verdict = revalidator.check(RequestedMove(move.namespace, move.pod, move.uid, move.target, move.method))
         if verdict.method is not None:
             accepted.add(move.proposal)
             continue

@@ -23,7 +23,7 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.gain import RealisedGains
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -116,9 +116,9 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[PodMig
     return found
 
 
-def _wanted(migration: PodMigration) -> MoveRequest:
+def _wanted(migration: PodMigration) -> RequestedMove:
     order = migration.spec
-    return MoveRequest(migration.namespace, order.pod.name, order.pod.uid, order.target, order.fixed_method)
+    return RequestedMove(migration.namespace, order.pod.name, order.pod.uid, order.target, order.fixed_method)
 
 
 def _has_no_gain(migration: PodMigration, ruling: MoveVerdict) -> bool:

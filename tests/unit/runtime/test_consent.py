@@ -12,7 +12,7 @@ from rescheduler.migration.observation import Observation, StepContext
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove
 from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
@@ -49,9 +49,9 @@ class Ruled:
 
     ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
     held: Held | None = None
-    asked: list[MoveRequest] = field(default_factory=list)
+    asked: list[RequestedMove] = field(default_factory=list)
 
-    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
+    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
         self.asked.append(wanted)
         if self.held is not None:
             self.held.pause = JANE

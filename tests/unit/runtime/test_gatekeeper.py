@@ -16,7 +16,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectRe
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove
 from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
@@ -38,9 +38,9 @@ class Ruled:
 
     ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
     meanwhile: Callable[[], None] = lambda: None
-    asked: list[MoveRequest] = field(default_factory=list)
+    asked: list[RequestedMove] = field(default_factory=list)
 
-    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
+    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
         self.asked.append(wanted)
         await asyncio.sleep(0)
         self.meanwhile()
@@ -289,8 +289,8 @@ async def test_the_judge_is_told_who_asks_and_what_has_been_tried() -> None:
     )
     await stage.admit(ordered(PLANNED))
     assert stage.judge.asked == [
-        MoveRequest("shop", "web-a", "web-a-uid", "two", Method.EVICT, (Method.HANDOFF,), by_hand=True),
-        MoveRequest("shop", "web-a", "web-a-uid", "two"),
+        RequestedMove("shop", "web-a", "web-a-uid", "two", Method.EVICT, (Method.HANDOFF,), by_hand=True),
+        RequestedMove("shop", "web-a", "web-a-uid", "two"),
     ]
 
 
@@ -369,8 +369,8 @@ def web(number: int) -> str:
     return f"web-{b.hash_of('web')}-{number}"
 
 
-def order_of(number: int) -> MoveRequest:
-    return MoveRequest("default", web(number), target="two")
+def order_of(number: int) -> RequestedMove:
+    return RequestedMove("default", web(number), target="two")
 
 
 def in_still_time(drawn: Drawn, test: Callable[[CachedRevalidator, StillLoop], Any]) -> None:

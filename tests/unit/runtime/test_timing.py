@@ -16,7 +16,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Timing
 from rescheduler.planning.budgets import HOUR
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove
 from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.planning_loop import OrderTerms, order
@@ -77,7 +77,7 @@ class Stage:
         slots = ConcurrencyLimits(self.board, lambda: Concurrency(None, None, None, None))
         self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self), slots, lambda: PATIENCE, consent)
 
-    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
+    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
         self.judged += 1
         return MoveVerdict(Method.HANDOFF, "two")
 

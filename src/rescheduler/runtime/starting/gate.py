@@ -22,7 +22,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
+from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
 from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.holds import Hold, Holds
@@ -51,7 +51,7 @@ class CachedRevalidator:
         self._took = 0.0
         self._drawing = asyncio.Lock()
 
-    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
+    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
         """Judge one order."""
         async with self._drawing:
             clock = asyncio.get_running_loop().time
@@ -202,9 +202,9 @@ class StartGate:
         return now - max(began_to_wait) > timeout
 
 
-def _wanted(migration: PodMigration) -> MoveRequest:
+def _wanted(migration: PodMigration) -> RequestedMove:
     order, progress = migration.spec, migration.status
-    return MoveRequest(
+    return RequestedMove(
         migration.namespace,
         order.pod.name,
         progress.pod_uid or order.pod.uid,
