@@ -23,7 +23,7 @@ class RemarkKind(StrEnum):
     MISSING = "has no counterpart"
     UNKNOWN = "is not known"
     WRONG = "is not understood"
-    SETTLED = "needs nothing here"
+    UNNEEDED = "needs nothing here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Remark:
     @property
     def is_loss(self) -> bool:
         """Whether the result lacks something that the input says."""
-        return self.kind is not RemarkKind.SETTLED
+        return self.kind is not RemarkKind.UNNEEDED
 
     def __str__(self) -> str:
         nearest = f"; nearest: {self.nearest}" if self.nearest else ""
@@ -83,17 +83,19 @@ class ConfigBuilder:
         elif isinstance(at, dict) and last in at and before != value:
             if not _is_smaller_limit(path, value, before):
                 first = format_path(self.origins.get(path) or (self.halted or ((),))[0])
-                self.miss(loc, f"{format_path(path)} is {quote(before)} already, by {first}, and holds for all", _POOLS)
+                self.add_missing(
+                    loc, f"{format_path(path)} is {quote(before)} already, by {first}, and holds for all", _POOLS
+                )
                 return
             why = f"{format_path(path)} is {quote(value)}, by {format_path(loc)}, and holds for all"
-            self.miss(self.origins.pop(path), why, _POOLS)
+            self.add_missing(self.origins.pop(path), why, _POOLS)
             self.comments[path] = ["the smaller of two limits"]
         if isinstance(at, dict):
             at[str(last)] = value
         self.origins.setdefault(path, loc)
         self.taken.add(loc)
         if comment:
-            self.say(path, comment)
+            self.comment_on(path, comment)
 
     def get(self, path: Path) -> object:
         """Return a field's value, or None."""
@@ -118,7 +120,7 @@ class ConfigBuilder:
             return
         self.comments.pop(path, None)
 
-    def say(self, path: Path, comment: str) -> None:
+    def comment_on(self, path: Path, comment: str) -> None:
         """Comment on a field, once."""
         if comment not in self.comments.setdefault(path, []):
             self.comments[path].append(comment)
@@ -136,7 +138,7 @@ class ConfigBuilder:
             enabled.remove(strategy)
         if isinstance(settings, dict):
             settings.pop(strategy, None)
-        self.miss(loc, f"{why}: {strategy} stays off")
+        self.add_missing(loc, f"{why}: {strategy} stays off")
 
     def halt(self, loc: Loc, why: str) -> None:
         """Have nothing moved, because more would be than was wanted."""
@@ -144,23 +146,25 @@ class ConfigBuilder:
             self.comments.pop(("maxReschedulePods",), None)  # it was about a limit that counts no more
         self.halted = (loc, why)
         self.data["maxReschedulePods"] = 0
-        self.say(("maxReschedulePods",), f"nothing is moved until {format_path(loc)} of the input is seen to: {why}")
+        self.comment_on(
+            ("maxReschedulePods",), f"nothing is moved until {format_path(loc)} of the input is seen to: {why}"
+        )
 
-    def miss(self, loc: Loc, why: str, nearest: str = "", *, limits: bool = False) -> None:
+    def add_missing(self, loc: Loc, why: str, nearest: str = "", *, limits: bool = False) -> None:
         """Remark that something has no counterpart; with `limits` its plugin stays off, or nothing is moved."""
         self._remark(Remark(RemarkKind.MISSING, loc, why, nearest, limits=limits))
 
-    def unknown(self, loc: Loc, why: str, *, harmless: bool = False) -> None:
+    def add_unknown(self, loc: Loc, why: str, *, harmless: bool = False) -> None:
         """Remark that a field or a plugin is not known."""
         self._remark(Remark(RemarkKind.UNKNOWN, loc, why, harmless=harmless))
 
-    def wrong(self, loc: Loc, why: str) -> None:
+    def add_wrong(self, loc: Loc, why: str) -> None:
         """Remark that a value makes no sense."""
         self._remark(Remark(RemarkKind.WRONG, loc, why))
 
-    def settled(self, loc: Loc, why: str) -> None:
+    def add_unneeded(self, loc: Loc, why: str) -> None:
         """Remark that something needs no field here."""
-        self._remark(Remark(RemarkKind.SETTLED, loc, why))
+        self._remark(Remark(RemarkKind.UNNEEDED, loc, why))
 
     def _remark(self, remark: Remark) -> None:
         if remark not in self.remarks:

@@ -200,13 +200,15 @@ def _convert_chart(builder: ConfigBuilder, values: InputValue) -> None:
             Option("deschedulingInterval", "reschedulingInterval", duration).convert(builder, interval)
     elif schedule.value is not None:
         nearest = "reschedulingInterval, 30s by default, and when.windows"
-        builder.miss(schedule.loc, "there is no CronJob: the controller runs all the time", nearest)
+        builder.add_missing(schedule.loc, "there is no CronJob: the controller runs all the time", nearest)
     dry = values.child("cmdOptions").child("dry-run")
     if dry.value not in (None, False):
         why = "it is a dry run there, and here that is a flag of the command"
-        builder.miss(dry.loc, why, "rescheduler run --dry-run", limits=True)
+        builder.add_missing(dry.loc, why, "rescheduler run --dry-run", limits=True)
     read = f"{_IN_CHART}, {_IN_CHART}APIVersion, deschedulingInterval, schedule and cmdOptions.dry-run"
-    builder.settled(values.loc or (_IN_CHART,), f"of the values these are read: {read}; the rest is the chart's own")
+    builder.add_unneeded(
+        values.loc or (_IN_CHART,), f"of the values these are read: {read}; the rest is the chart's own"
+    )
 
 
 def _single_policy(scan: _Scan, source: str) -> _Policy:
@@ -255,7 +257,9 @@ def _write_stricter_defaults(builder: ConfigBuilder) -> None:
     failed: Path = ("strategies", "FailedPods", "withoutController")
     if builder.get(failed) is not None and "FailedPods" not in names:
         builder.drop(failed)
-        builder.settled(builder.origins[failed], "RemoveFailedPods is not enabled, and failed pods are not touched")
+        builder.add_unneeded(
+            builder.origins[failed], "RemoveFailedPods is not enabled, and failed pods are not touched"
+        )
     if not builder.get(failed[:2]):
         builder.drop(failed[:2])
     if builder.get(("strategies",)) == {}:
@@ -279,7 +283,7 @@ def _write_packing_defaults(builder: ConfigBuilder) -> None:
     path = ("limits", "perNodeOut")
     if builder.get(path) is not None:
         why = f"a node is emptied in one plan, so one with more pods than {builder.get(path)} never is"
-        builder.miss(builder.origins[path], why, "limits.perNodeOut, of all strategies")
+        builder.add_missing(builder.origins[path], why, "limits.perNodeOut, of all strategies")
 
 
 def _write_move_limit(builder: ConfigBuilder, names: Collection[str]) -> None:
@@ -290,7 +294,7 @@ def _write_move_limit(builder: ConfigBuilder, names: Collection[str]) -> None:
         return
     builder.put(path, _USUAL_LIMIT, (), "in one plan; not limited there")
     if "Consolidation" in names:
-        builder.say(path, "a node with more pods is never emptied; a higher limit is one of all strategies")
+        builder.comment_on(path, "a node with more pods is never emptied; a higher limit is one of all strategies")
 
 
 _HARMLESS = ("usage", "web", "leaderElection", "clientConnection", "reschedulingInterval")
@@ -316,7 +320,7 @@ def _remove_finding(builder: ConfigBuilder, finding: Finding) -> Iterator[tuple[
     if not path:
         raise ValueError(f"{format_path(finding.loc)}: {finding.message}")  # a table of ours is wrong
     loc = _origin(builder, path)
-    builder.wrong(loc, f"{format_path(finding.loc)} would not be accepted: {finding.message}")
+    builder.add_wrong(loc, f"{format_path(finding.loc)} would not be accepted: {finding.message}")
     if path[0] == "strategies" and len(path) > 1:
         builder.drop(path[:2])
         builder.switch_off(str(path[1]), loc, "it cannot be set up as it is there")

@@ -25,8 +25,8 @@ from rescheduler.convert.values import (
     nested,
     seconds,
     selector,
-    settled,
     take_options,
+    unneeded,
     whole,
 )
 from rescheduler.model.fields import quote, wrong_type
@@ -56,13 +56,13 @@ class PluginSet:
 def convert_profiles(builder: ConfigBuilder, item: InputValue, tool: PluginSet) -> None:
     """Convert the first profile, and those that can be merged with it."""
     if not isinstance(item.value, list):
-        builder.wrong(item.loc, wrong_type(item.value, "a list"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
         return
     evictor, converted = ConfigBuilder(), dict[str, InputValue]()
     profiles = [_Profile(builder, evictor, each, tool, converted) for each in item.items]
     for profile in profiles:
         if why := profile.find_conflict(profiles[0]):
-            builder.miss(
+            builder.add_missing(
                 profile.item.loc, f"{why}, so it is left out", "a conversion of its own, or node pools (pools)"
             )
         else:
@@ -108,7 +108,7 @@ class _Profile:
     def convert(self) -> None:
         """Convert the plugins and evictors."""
         options = [
-            Option("name", "", settled("a profile needs no name")),
+            Option("name", "", unneeded("a profile needs no name")),
             Option("plugins", "", ignore),
             Option("pluginConfig", "", ignore),
         ]
@@ -122,7 +122,7 @@ class _Profile:
         for name, loc in self.enabled.items():
             if name not in self.configured and self.tool.needs_config:
                 why = "it has no pluginConfig, without which descheduler does not start; it runs here, by its defaults"
-                self.builder.settled(loc, why)
+                self.builder.add_unneeded(loc, why)
             plugin = self.tool.plugins[name]
             self._convert_plugin(plugin, self.configured.pop(name, InputValue({}, loc)))
             if name in self.strays:
@@ -134,9 +134,9 @@ class _Profile:
                 self.evictor.halt(self.strays[name], _STRAY)
         for name, args in self.configured.items():
             if name in self.tool.plugins:
-                self.builder.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
+                self.builder.add_unneeded(args.loc[:-1], f"{name} is not enabled there, and stays off here")
             else:
-                self.builder.unknown(args.loc[:-1], f"{quote(name)} is no plugin that is known here", harmless=True)
+                self.builder.add_unknown(args.loc[:-1], f"{quote(name)} is no plugin that is known here", harmless=True)
 
     def _convert_plugin(self, plugin: Plugin, args: InputValue) -> None:
         before = self.converted.get(plugin.strategy) if plugin.strategy else None
@@ -144,10 +144,10 @@ class _Profile:
             self.converted[plugin.strategy] = args
             plugin.convert(self.builder, args)
         elif before.value == args.value:
-            self.builder.settled(args.loc, f"{plugin.strategy} is set up so already")
+            self.builder.add_unneeded(args.loc, f"{plugin.strategy} is set up so already")
         else:
             why = f"{plugin.strategy} is set up already, by {format_path(before.loc)}, and there is only one"
-            self.builder.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
+            self.builder.add_missing(args.loc, why, "node pools (pools) may have settings of strategies of their own")
 
     def _select_nodes(self, _: ConfigBuilder, item: InputValue) -> None:
         if text := selector(self.evictor, item):
@@ -157,60 +157,62 @@ class _Profile:
     def _read_configs(self) -> None:
         configs = self.item.child("pluginConfig")
         if configs.value is not None and not isinstance(configs.value, list):
-            self.builder.wrong(configs.loc, wrong_type(configs.value, "a list"))
+            self.builder.add_wrong(configs.loc, wrong_type(configs.value, "a list"))
         for each in configs.items:
             name = each.child("name").value
             if not isinstance(name, str):
-                self.builder.wrong(each.loc, "is not a mapping with a name")
+                self.builder.add_wrong(each.loc, "is not a mapping with a name")
                 continue
             for key in (key for key in each.mapping if key not in ("name", "args")):
-                self.builder.unknown((*each.loc, key), "a plugin's configuration has name and args")
+                self.builder.add_unknown((*each.loc, key), "a plugin's configuration has name and args")
                 self.strays.setdefault(name, (*each.loc, key))
             if name in self.configured:
-                self.builder.wrong(each.loc, f"{name} is configured twice in one profile; the first counts")
+                self.builder.add_wrong(each.loc, f"{name} is configured twice in one profile; the first counts")
                 continue
             self.configured[name] = each.child("args")
 
     def _read_plugins(self) -> None:
         sets = self.item.child("plugins")
         if sets.value is not None and not isinstance(sets.value, dict):
-            self.builder.wrong(sets.loc, wrong_type(sets.value, "a mapping"))
+            self.builder.add_wrong(sets.loc, wrong_type(sets.value, "a mapping"))
         for point in sets.mapping:
             one = sets.child(point)
             if point not in (*_DECIDING, *_GUARDING, *_SORTING):
                 known = ", ".join((*_DECIDING, "filter", "preEvictionFilter", "presort", "sort"))
-                self.builder.unknown(one.loc, f"known are {known}")
+                self.builder.add_unknown(one.loc, f"known are {known}")
                 continue
             if one.value is not None and not isinstance(one.value, dict):
-                self.builder.wrong(one.loc, wrong_type(one.value, "a mapping with enabled and disabled"))
+                self.builder.add_wrong(one.loc, wrong_type(one.value, "a mapping with enabled and disabled"))
             for which in one.mapping:
                 names = one.child(which)
                 if which not in ("enabled", "disabled"):
-                    self.builder.unknown(names.loc, "known are enabled and disabled")
+                    self.builder.add_unknown(names.loc, "known are enabled and disabled")
                     continue
                 if names.value is not None and not isinstance(names.value, list):
-                    self.builder.wrong(names.loc, wrong_type(names.value, "a list"))
+                    self.builder.add_wrong(names.loc, wrong_type(names.value, "a list"))
                 for each in names.items:
                     self._read_plugin(str(_name(each.value)), each.loc, point, which)
 
     def _read_plugin(self, name: str, loc: Loc, point: str, which: str) -> None:
         is_evictor = name in self.tool.evictors
         if which == "disabled" and is_evictor:
-            self.builder.miss(loc, "the guards always hold", "filters and allow")
+            self.builder.add_missing(loc, "the guards always hold", "filters and allow")
         elif which == "disabled":
-            self.builder.settled(loc, "what is not enabled is off")
+            self.builder.add_unneeded(loc, "what is not enabled is off")
         elif is_evictor:
-            self.builder.settled(loc, "the guards always hold")
+            self.builder.add_unneeded(loc, "the guards always hold")
         elif point in _DECIDING and name in self.tool.plugins:
             if name in self.enabled:
-                self.builder.settled(loc, "it is enabled already")
+                self.builder.add_unneeded(loc, "it is enabled already")
             self.enabled.setdefault(name, loc)
         elif point in _SORTING:
-            self.builder.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
+            self.builder.add_missing(
+                loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods"
+            )
         else:
             # A plugin that chooses pods is only missing here; one that guards may have kept pods where they are.
             why = f"{quote(name)} is no plugin that is known here"
-            self.builder.unknown(loc, why, harmless=point in _DECIDING)
+            self.builder.add_unknown(loc, why, harmless=point in _DECIDING)
 
 
 def _name(entry: object) -> object:
@@ -226,13 +228,15 @@ def _limit(builder: ConfigBuilder, item: InputValue) -> int | None:
     number = whole(builder, item)
     if number == 0:
         builder.halt(item.loc, "a limit of 0 is possible here for all alone")
-        builder.miss(item.loc, "a limit of 0 is possible here for all alone", "maxReschedulePods: 0 moves nothing")
+        builder.add_missing(
+            item.loc, "a limit of 0 is possible here for all alone", "maxReschedulePods: 0 moves nothing"
+        )
     return number or None
 
 
 def _read_providers(builder: ConfigBuilder, item: InputValue) -> None:
     if not isinstance(item.value, list):
-        builder.wrong(item.loc, wrong_type(item.value, "a list"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
     for each in item.items:
         take_options(builder, each, _PROVIDER)
 
@@ -241,9 +245,9 @@ def _read_source(builder: ConfigBuilder, item: InputValue) -> str | None:
     if item.value == "Prometheus":
         return "prometheus"
     if item.value == "KubernetesMetrics":
-        builder.settled(item.loc, "metrics.k8s.io is asked by default, where utilization goes by use")
+        builder.add_unneeded(item.loc, "metrics.k8s.io is asked by default, where utilization goes by use")
     else:
-        builder.unknown(item.loc, "known are KubernetesMetrics and Prometheus")
+        builder.add_unknown(item.loc, "known are KubernetesMetrics and Prometheus")
     return None
 
 
@@ -260,7 +264,7 @@ _PROVIDER = (
 
 
 def _wrong(why: str) -> Reader:
-    return lambda builder, item: builder.wrong(item.loc, why)
+    return lambda builder, item: builder.add_wrong(item.loc, why)
 
 
 TOP: tuple[Option, ...] = (
@@ -280,15 +284,15 @@ TOP: tuple[Option, ...] = (
         seconds,
         "30s by default; a longer one of the pod holds",
     ),
-    Option("evictionFailureEventNotification", "", settled("Events are always told"), "Events, always"),
+    Option("evictionFailureEventNotification", "", unneeded("Events are always told"), "Events, always"),
     Option(
         "metricsCollector",
         "",
-        nested(Option("enabled", "", settled("metrics.k8s.io is asked where utilization goes by use"))),
+        nested(Option("enabled", "", unneeded("metrics.k8s.io is asked where utilization goes by use"))),
         "`usage.source: metrics.k8s.io` is the default",
     ),
     Option("metricsProviders", "usage.source usage.prometheus.url", _read_providers, "a token is a mounted file"),
-    Option("metadata", "", settled("a configuration needs no name"), "needs none"),
+    Option("metadata", "", unneeded("a configuration needs no name"), "needs none"),
     Option("tracing", "", missing("there are no traces", "logs, Events, metrics, the page")),
     Option(
         "strategies",

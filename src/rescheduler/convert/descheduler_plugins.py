@@ -39,17 +39,17 @@ _CRITERIA = ("maxPodLifeTimeSeconds", "states", "podStatusPhases", "conditions",
 
 def _read_conditions(builder: ConfigBuilder, item: InputValue) -> list[dict[str, object]] | None:
     if not isinstance(item.value, list):
-        builder.wrong(item.loc, wrong_type(item.value, "a list"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
         return None
     kept: list[dict[str, object]] = []
     for each in item.items:
         if not isinstance(each.value, dict):
-            builder.wrong(each.loc, wrong_type(each.value, "a mapping"))
+            builder.add_wrong(each.loc, wrong_type(each.value, "a mapping"))
             continue
         condition = _read_condition(builder, each)
         if condition.get("status") == "True" and condition.get("type") in _HEALTHY:
             why = f"{condition['type']} is True on healthy pods, and those are not looked at"
-            builder.miss(each.loc, why, "states: [Succeeded]")
+            builder.add_missing(each.loc, why, "states: [Succeeded]")
         elif condition:
             kept.append(condition)
     return kept or None
@@ -66,7 +66,7 @@ def _read_condition(builder: ConfigBuilder, item: InputValue) -> dict[str, objec
                 condition["minTime"] = format_duration(float(number))
         else:
             known = "known are type, status, reason and minTimeSinceLastTransitionSeconds"
-            builder.unknown((*item.loc, name), known)
+            builder.add_unknown((*item.loc, name), known)
     return condition
 
 
@@ -74,7 +74,9 @@ def _finish_life_time(builder: ConfigBuilder, args: InputValue) -> None:
     base = ("strategies", "PodLifeTime")
     conditions = args.child("conditions")
     if not any(args.child(name).value for name in _CRITERIA) and args.child(_CRITERIA[0]).value is None:
-        builder.wrong(args.loc, f"none of {', '.join(_CRITERIA)} is given, and without any every pod would be meant")
+        builder.add_wrong(
+            args.loc, f"none of {', '.join(_CRITERIA)} is given, and without any every pod would be meant"
+        )
     elif conditions.value and not builder.get((*base, "conditions")):
         builder.switch_off("PodLifeTime", conditions.loc, "without any of its conditions every pod would be meant")
     elif builder.get((*base, "maxAge")) is None:
@@ -92,13 +94,13 @@ _NO_RESTARTS = "a threshold of at least 1 is needed, for without any every pod w
 def _read_restarts(builder: ConfigBuilder, item: InputValue) -> int | None:
     number = whole(builder, item)
     if number == 0:
-        builder.wrong(item.loc, _NO_RESTARTS)
+        builder.add_wrong(item.loc, _NO_RESTARTS)
     return number or None
 
 
 def _finish_restarts(builder: ConfigBuilder, args: InputValue) -> None:
     if args.child("podRestartThreshold").value is None:
-        builder.wrong(args.loc, f"podRestartThreshold is not given: {_NO_RESTARTS}")
+        builder.add_wrong(args.loc, f"podRestartThreshold is not given: {_NO_RESTARTS}")
 
 
 def _read_deviation(builder: ConfigBuilder, item: InputValue) -> str | None:
@@ -109,9 +111,9 @@ def _read_eviction_modes(builder: ConfigBuilder, item: InputValue) -> None:
     for index, mode in enumerate(texts(builder, item) or ()):
         if mode == "OnlyThresholdingResources":
             why = "a pod that takes nothing of the hot resource is never chosen, for that would not help"
-            builder.settled((*item.loc, index), why)
+            builder.add_unneeded((*item.loc, index), why)
         else:
-            builder.unknown((*item.loc, index), "known is OnlyThresholdingResources")
+            builder.add_unknown((*item.loc, index), "known is OnlyThresholdingResources")
 
 
 _INDEX = "a strategy goes by cores and bytes, of nodes and of pods, to know what a move brings"
@@ -122,9 +124,9 @@ def _read_source(builder: ConfigBuilder, item: InputValue) -> str | None:
     if item.value == "KubernetesMetrics":
         return "usage"
     if item.value == "Prometheus":
-        builder.miss(item.loc, _INDEX, "utilization: usage with usage.source: prometheus")
+        builder.add_missing(item.loc, _INDEX, "utilization: usage with usage.source: prometheus")
     else:
-        builder.unknown(item.loc, "known are KubernetesMetrics and Prometheus")
+        builder.add_unknown(item.loc, "known are KubernetesMetrics and Prometheus")
     return None
 
 
@@ -135,7 +137,7 @@ def _read_server(builder: ConfigBuilder, item: InputValue) -> str | None:
 def _read_node_limit(builder: ConfigBuilder, item: InputValue) -> int | None:
     number = whole(builder, item)
     if number == 0:
-        builder.wrong(item.loc, "a limit of 0 leaves nothing to do")
+        builder.add_wrong(item.loc, "a limit of 0 leaves nothing to do")
     return number or None
 
 
@@ -149,7 +151,7 @@ def _finish_low_utilization(builder: ConfigBuilder, args: InputValue) -> None:
         builder.switch_off("ResourceOptimization", args.loc, why)
         return
     if not lower.value:
-        builder.wrong(lower.loc, "thresholds are needed there: pods are only evicted where a node is underused")
+        builder.add_wrong(lower.loc, "thresholds are needed there: pods are only evicted where a node is underused")
     in_force = put_upper(builder, (), upper)
     put_lower(builder, (), lower, {} if deviating else in_force)
     drop_node_count(builder, args, "without thresholds no node is underused", "lowThresholds")
@@ -160,7 +162,7 @@ def _finish_high_utilization(builder: ConfigBuilder, args: InputValue) -> None:
     if thresholds.value:
         put_packing(builder, thresholds)
     else:
-        builder.wrong(thresholds.loc, "without any every node would be worth emptying")
+        builder.add_wrong(thresholds.loc, "without any every node would be worth emptying")
 
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -171,20 +173,20 @@ def _read_affinity(builder: ConfigBuilder, item: InputValue) -> bool | None:
     types = texts(builder, item) or []
     for index, kind in enumerate(types):
         if kind not in (_PREFERRED, _REQUIRED):
-            builder.unknown((*item.loc, index), f"known are {_REQUIRED} and {_PREFERRED}")
+            builder.add_unknown((*item.loc, index), f"known are {_REQUIRED} and {_PREFERRED}")
     if _PREFERRED in types and _REQUIRED not in types:
-        builder.miss(item.loc, "required node affinity always counts as well", f"add {_REQUIRED}", limits=True)
+        builder.add_missing(item.loc, "required node affinity always counts as well", f"add {_REQUIRED}", limits=True)
     elif _PREFERRED in types:
         return True
     elif types:
-        builder.settled(item.loc, "required node affinity always counts")
+        builder.add_unneeded(item.loc, "required node affinity always counts")
     return None
 
 
 def _finish_affinity(builder: ConfigBuilder, args: InputValue) -> None:
     item = args.child("nodeAffinityType")
     if not item.value:
-        builder.wrong(item.loc, "it is needed there")
+        builder.add_wrong(item.loc, "it is needed there")
 
 
 BY_THE_CLUSTER = tuple(

@@ -37,13 +37,13 @@ def _read_priority(builder: ConfigBuilder, item: InputValue) -> None:
     path = ".".join(map(str, _THRESHOLD))
     take_options(builder, item, (Option("value", path, _read_number), Option("name", path, _read_class)))
     if item.child("value").value is not None and item.child("name").value:
-        builder.wrong(item.loc, "value and name are not possible at once")
+        builder.add_wrong(item.loc, "value and name are not possible at once")
 
 
 def _read_number(builder: ConfigBuilder, item: InputValue) -> int | None:
     if isinstance(item.value, int) and not isinstance(item.value, bool):
         return item.value
-    builder.wrong(item.loc, wrong_type(item.value, "an integer"))
+    builder.add_wrong(item.loc, wrong_type(item.value, "an integer"))
     return None
 
 
@@ -51,9 +51,9 @@ def _read_class(builder: ConfigBuilder, item: InputValue) -> str | None:
     if isinstance(item.value, str) and item.value:
         return item.value
     if item.value == "":
-        builder.settled(item.loc, "it names no PriorityClass")
+        builder.add_unneeded(item.loc, "it names no PriorityClass")
     else:
-        builder.wrong(item.loc, wrong_type(item.value, "the name of a PriorityClass"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "the name of a PriorityClass"))
     return None
 
 
@@ -62,9 +62,9 @@ def _read_no_eviction(builder: ConfigBuilder, item: InputValue) -> str | None:
         return "mandatory"
     if item.value == "Preferred":
         why = "preferred is the default here, and stricter: such a pod is moved only off a node under maintenance"
-        builder.settled(item.loc, why)
+        builder.add_unneeded(item.loc, why)
     else:
-        builder.wrong(item.loc, f"{quote(item.value)} is not one of Preferred, Mandatory")
+        builder.add_wrong(item.loc, f"{quote(item.value)} is not one of Preferred, Mandatory")
     return None
 
 
@@ -72,16 +72,20 @@ _Write = Callable[[ConfigBuilder, Loc], None]
 _EXTRA: dict[str, _Write] = {
     "PodsWithPVC": lambda builder, loc: builder.put(_VOLUMES, value=False, loc=loc),
     "PodsWithoutPDB": lambda builder, loc: builder.put(_BUDGETS, value=False, loc=loc),
-    "PodsWithResourceClaims": lambda builder, loc: builder.settled(loc, "devices do not follow a pod: never moved"),
-    "PodsWithPDBBlockingSingleReplicaOwner": lambda builder, loc: builder.settled(
+    "PodsWithResourceClaims": lambda builder, loc: builder.add_unneeded(
+        loc, "devices do not follow a pod: never moved"
+    ),
+    "PodsWithPDBBlockingSingleReplicaOwner": lambda builder, loc: builder.add_unneeded(
         loc, "a disruption budget that allows nothing is never passed over, and single replicas are left alone"
     ),
 }
 _DISABLED: dict[str, _Write] = {
     "PodsWithLocalStorage": lambda builder, loc: builder.put(_LOCAL, value=True, loc=loc),
     "FailedBarePods": lambda builder, loc: builder.put(_FAILED_BARE, value=True, loc=loc),
-    "DaemonSetPods": lambda builder, loc: builder.miss(loc, f"pods of DaemonSets are {_NEVER}"),
-    "SystemCriticalPods": lambda builder, loc: builder.miss(loc, f"pods of system-critical priority are {_NEVER}"),
+    "DaemonSetPods": lambda builder, loc: builder.add_missing(loc, f"pods of DaemonSets are {_NEVER}"),
+    "SystemCriticalPods": lambda builder, loc: builder.add_missing(
+        loc, f"pods of system-critical priority are {_NEVER}"
+    ),
 }
 
 
@@ -90,7 +94,7 @@ def _read_extra(builder: ConfigBuilder, item: InputValue) -> None:
         if name in _EXTRA:
             _EXTRA[name](builder, loc)
         else:
-            builder.unknown(loc, f"{quote(name)} is none of {', '.join(_EXTRA)}")
+            builder.add_unknown(loc, f"{quote(name)} is none of {', '.join(_EXTRA)}")
 
 
 def _read_disabled(builder: ConfigBuilder, item: InputValue) -> None:
@@ -98,7 +102,7 @@ def _read_disabled(builder: ConfigBuilder, item: InputValue) -> None:
         if name in _DISABLED:
             _DISABLED[name](builder, loc)
         else:
-            builder.miss(loc, f"{quote(name)} is none of {', '.join(_DISABLED)}; what is protected stays so")
+            builder.add_missing(loc, f"{quote(name)} is none of {', '.join(_DISABLED)}; what is protected stays so")
 
 
 def _names(builder: ConfigBuilder, item: InputValue) -> list[tuple[str, Loc]]:
@@ -107,11 +111,11 @@ def _names(builder: ConfigBuilder, item: InputValue) -> list[tuple[str, Loc]]:
 
 def _read_classes(builder: ConfigBuilder, item: InputValue) -> None:
     if not isinstance(item.value, list):
-        builder.wrong(item.loc, wrong_type(item.value, "a list"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
         return
     names = [each["name"] for each in item.value if isinstance(each, dict) and isinstance(each.get("name"), str)]
     if len(names) < len(item.value):
-        builder.wrong(item.loc, "each is a mapping with a name")
+        builder.add_wrong(item.loc, "each is a mapping with a name")
     if names:
         builder.put(_CLASSES, names, item.loc)
 
@@ -120,16 +124,16 @@ def _read_target_nodes(builder: ConfigBuilder, item: InputValue) -> None:
     nearest = "a nodeSelector of the pods, or pools; filters.nodeSelector says from where pods are moved"
     if item.value:
         why = "it limits the nodes that nodeFit counts as targets"
-        builder.miss(item.loc, why, nearest, limits=item.parent.get("nodeFit") is True)
+        builder.add_missing(item.loc, why, nearest, limits=item.parent.get("nodeFit") is True)
     else:
-        builder.settled(item.loc, "it says nothing")
+        builder.add_unneeded(item.loc, "it says nothing")
 
 
 def _finish(builder: ConfigBuilder, args: InputValue) -> None:
     if builder.get(_CLASSES) and builder.get(_VOLUMES) is not False:
         loc = builder.origins[_CLASSES]
         builder.drop(_CLASSES)
-        builder.miss(loc, "it says nothing unless PodsWithPVC is enabled", "filters.persistentVolumes: false")
+        builder.add_missing(loc, "it says nothing unless PodsWithPVC is enabled", "filters.persistentVolumes: false")
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -203,10 +207,10 @@ def merge_evictor(builder: ConfigBuilder, evictor: ConfigBuilder) -> None:
         if value is None:
             continue
         if value == _DEFAULTS.get(path):
-            builder.settled(evictor.origins[path], "it is the default here, too")
+            builder.add_unneeded(evictor.origins[path], "it is the default here, too")
         else:
             builder.put(path, value, evictor.origins[path])
             for comment in evictor.comments.get(path, ()):
-                builder.say(path, comment)
+                builder.comment_on(path, comment)
     if evictor.halted:
         builder.halt(*evictor.halted)

@@ -36,9 +36,9 @@ from rescheduler.convert.values import (
     seconds,
     selector,
     selector_text,
-    settled,
     take_options,
     texts,
+    unneeded,
     whole,
 )
 from rescheduler.model.fields import quote, wrong_type
@@ -84,14 +84,14 @@ def _pod_selectors(strategy: str) -> Option:
 
     def read(builder: ConfigBuilder, item: InputValue) -> None:
         if not isinstance(item.value, list):
-            builder.wrong(item.loc, wrong_type(item.value, "a list"))
+            builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
             return
         if len(item.value) > 1:
-            builder.miss(item.loc, "only one selector is possible", "a label that all of these pods have")
-            builder.wrong(item.loc, f"which of the {len(item.value)} selectors is the one to go by")
+            builder.add_missing(item.loc, "only one selector is possible", "a label that all of these pods have")
+            builder.add_wrong(item.loc, f"which of the {len(item.value)} selectors is the one to go by")
             return
         for each in item.items:
-            name = Option("name", "", settled("it needs no name"))
+            name = Option("name", "", unneeded("it needs no name"))
             take_options(builder, each, (name, Option("selector", "", ignore)))
             chosen = each.child("selector")
             if chosen.value is not None and (text := selector_text(builder, chosen)):
@@ -118,7 +118,7 @@ def _finish_load(builder: ConfigBuilder, args: InputValue) -> None:
         _put_cycles(builder, (), InputValue(_USUAL_CYCLES, args.loc))
     pools = args.child("nodePools")
     if pools.value is not None and not isinstance(pools.value, list):
-        builder.wrong(pools.loc, wrong_type(pools.value, "a list"))
+        builder.add_wrong(pools.loc, wrong_type(pools.value, "a list"))
     for each in pools.items:
         _convert_pool(builder, each)
     drop_node_count(builder, args, "without lowThresholds no node is underused")
@@ -126,7 +126,7 @@ def _finish_load(builder: ConfigBuilder, args: InputValue) -> None:
 
 def _convert_pool(builder: ConfigBuilder, item: InputValue) -> None:
     if not isinstance(item.value, dict):
-        builder.wrong(item.loc, wrong_type(item.value, "a mapping"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "a mapping"))
         return
     made = builder.get(("pools",))
     number = len(made) if isinstance(made, list) else 0
@@ -134,7 +134,7 @@ def _convert_pool(builder: ConfigBuilder, item: InputValue) -> None:
     chosen = item.child("nodeSelector")
     text = selector_text(builder, chosen) if chosen.value is not None else ""
     if not text:
-        builder.miss(item.loc, "a pool that selects every node is what the fields at the top are for")
+        builder.add_missing(item.loc, "a pool that selects every node is what the fields at the top are for")
         return
     name = item.child("name")
     builder.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
@@ -166,7 +166,7 @@ def _threshold_mode(base: Path) -> Reader:
         if isinstance(item.value, bool):
             builder.put((*base, "thresholdMode"), "deviation" if item.value else "absolute", item.loc)
         else:
-            builder.wrong(item.loc, wrong_type(item.value, "true or false"))
+            builder.add_wrong(item.loc, wrong_type(item.value, "true or false"))
 
     return read
 
@@ -207,12 +207,12 @@ _LOW_NODE_LOAD = Plugin(
 def _finish_packing(builder: ConfigBuilder, args: InputValue) -> None:
     item = args.child("strategy")
     if item.value == "EvictDirectly":
-        builder.settled(item.loc, "pods are moved, off whole nodes")
+        builder.add_unneeded(item.loc, "pods are moved, off whole nodes")
     elif item.value in (None, "CalculateOnly"):
         why = "pods get no deletion cost for an autoscaler to go by, and moving them was not wanted there"
         builder.switch_off("Consolidation", item.loc, why)
     else:
-        builder.wrong(item.loc, f"{quote(item.value)} is not one of CalculateOnly, EvictDirectly")
+        builder.add_wrong(item.loc, f"{quote(item.value)} is not one of CalculateOnly, EvictDirectly")
 
 
 _SCALE_DOWN = Plugin(
@@ -242,7 +242,7 @@ def _unlike(name: str, options: str, words: str) -> Plugin:
         "",
         tuple(Option(each, "", ignore) for each in f"{common} {options}".split()),
         words,
-        lambda builder, args: builder.miss(args.loc, "there is no such strategy", nearest),
+        lambda builder, args: builder.add_missing(args.loc, "there is no such strategy", nearest),
     )
 
 
@@ -282,20 +282,22 @@ def _read_mode(builder: ConfigBuilder, item: InputValue) -> str | None:
         return None
     if item.value == "EvictDirectly":
         return "evict"
-    builder.wrong(item.loc, f"{quote(item.value)} is not one of ReservationFirst, EvictDirectly")
+    builder.add_wrong(item.loc, f"{quote(item.value)} is not one of ReservationFirst, EvictDirectly")
     return None
 
 
 def _read_policy(builder: ConfigBuilder, item: InputValue) -> None:
     if item.value in ("Eviction", ""):
-        builder.settled(item.loc, "the Eviction API is always used")
+        builder.add_unneeded(item.loc, "the Eviction API is always used")
     elif item.value == "Delete":
         why = "the Eviction API is always used, by intent"
-        builder.miss(item.loc, why, "migrationMethod: handoff needs no eviction")
+        builder.add_missing(item.loc, why, "migrationMethod: handoff needs no eviction")
     elif item.value == "SoftEviction":
-        builder.miss(item.loc, "pods are only marked there, for others to move", "approval: required", limits=True)
+        builder.add_missing(
+            item.loc, "pods are only marked there, for others to move", "approval: required", limits=True
+        )
     else:
-        builder.wrong(item.loc, f"{quote(item.value)} is not one of Eviction, Delete, SoftEviction")
+        builder.add_wrong(item.loc, f"{quote(item.value)} is not one of Eviction, Delete, SoftEviction")
 
 
 def _read_namespace_limit(builder: ConfigBuilder, item: InputValue) -> None:
@@ -305,12 +307,12 @@ def _read_namespace_limit(builder: ConfigBuilder, item: InputValue) -> None:
     number = whole(builder, most) if most.value is not None else None
     nearest = "when.movesPerHourPerNamespace"
     if not number or not period:
-        builder.miss(item.loc, "it needs a duration and a number of moves", nearest, limits=bool(period))
+        builder.add_missing(item.loc, "it needs a duration and a number of moves", nearest, limits=bool(period))
         return
     # All moves of an hour may begin at once, so a limit within 10 minutes is also one within the hour.
     rate = number // ceil(period / _HOUR)
     if not rate:
-        builder.miss(item.loc, "fewer moves than one in an hour are not possible", nearest, limits=True)
+        builder.add_missing(item.loc, "fewer moves than one in an hour are not possible", nearest, limits=True)
         return
     comment = "" if period == _HOUR else f"there {number} within {length.value}; here within any 60 minutes"
     builder.put(("when", "movesPerHourPerNamespace"), rate, item.loc, comment)
@@ -331,10 +333,10 @@ def _read_namespaces(builder: ConfigBuilder, item: InputValue) -> None:
         comment = "" if {*kept} == {*found} else "with those that are excluded here by default"
         builder.put(("excludedNamespaces",), kept, item.loc, comment)
     else:
-        builder.settled(item.loc, "it names no namespaces")
+        builder.add_unneeded(item.loc, "it names no namespaces")
 
 
-_NOT_NEEDED = settled("not needed: the planner decides before anything is ordered")
+_NOT_NEEDED = unneeded("not needed: the planner decides before anything is ordered")
 _RATE = missing("moves are limited by the hour", "when.movesPerHour; clientConnection.qps and burst")
 _SHARED = (
     *("labelSelector", "priorityThreshold", "nodeFit", "evictLocalStoragePods", "evictFailedBarePods"),
@@ -389,7 +391,7 @@ MIGRATION = Plugin(
         ),
         Option("defaultJobMode", "migrationMethod", _read_mode, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
         Option("defaultJobTTL", "migration.timeout", duration, "10m by default"),
-        Option("schedulerNames", "", settled("any scheduler"), "any scheduler"),
+        Option("schedulerNames", "", unneeded("any scheduler"), "any scheduler"),
         Option("evictQPS", "", _RATE),
         Option("evictBurst", "", _RATE),
         Option("evictionPolicy", "", _read_policy, "the Eviction API, always; with `SoftEviction` nothing is moved"),
@@ -414,8 +416,8 @@ KOORDINATOR = PluginSet(
     selects_nodes=True,
 )
 
-_OWN_LEASE = settled("our Lease has a name and a namespace of its own: two programs never share one")
-_JSON = settled("JSON is spoken")
+_OWN_LEASE = unneeded("our Lease has a name and a namespace of its own: two programs never share one")
+_JSON = unneeded("JSON is spoken")
 _SERVED = missing("health, metrics and the page have one address", "web.bindAddress and web.port")
 _PROFILING = missing("there is no profiling endpoint", "web.port: metrics, and health")
 CONFIGURATION = Plugin(
@@ -441,7 +443,7 @@ CONFIGURATION = Plugin(
                     Option(name, f"leaderElection.{name}", duration)
                     for name in ("leaseDuration", "renewDeadline", "retryPeriod")
                 ),
-                Option("resourceLock", "", settled("it is always a Lease")),
+                Option("resourceLock", "", unneeded("it is always a Lease")),
                 Option("resourceName", "", _OWN_LEASE),
                 Option("resourceNamespace", "", _OWN_LEASE),
             ),

@@ -25,7 +25,7 @@ def convert_scheduler_config(builder: ConfigBuilder, document: InputValue) -> tu
     form = recognise(document.mapping)
     if not form.args_at and (place := _find_podrescheduling(document)):
         builder.put(("enabledStrategies",), [], place, _ONLY_FAILED)
-        builder.settled(place, "the webhook, or the extender, keeps new pods off nodes where they failed")
+        builder.add_unneeded(place, "the webhook, or the extender, keeps new pods off nodes where they failed")
         _report_rest(builder, document, {})
         return "kse-rescheduler", []
     known = fields_by_name(PluginArgs)
@@ -34,7 +34,7 @@ def convert_scheduler_config(builder: ConfigBuilder, document: InputValue) -> tu
         name = str(finding.loc[-1]) if finding.loc else ""
         loc = (*document.loc, *finding.loc)
         if finding.loc[:-1] == form.args_at and form.args_at and name not in (*known, *OUTSIDE_ARGS):
-            builder.unknown(loc, f"no field of {PLUGIN} is called so{hint(name, known)}")
+            builder.add_unknown(loc, f"no field of {PLUGIN} is called so{hint(name, known)}")
         else:
             findings.append(Finding(loc, finding.message))
     for name, value in form.data.items():
@@ -46,7 +46,7 @@ def convert_scheduler_config(builder: ConfigBuilder, document: InputValue) -> tu
     _report_rest(builder, document, form.data)
     version = document.child("apiVersion")
     if version.value not in SCHEDULER_VERSIONS:
-        builder.wrong(version.loc, f"{quote(version.value)} is none of {', '.join(SCHEDULER_VERSIONS)}")
+        builder.add_wrong(version.loc, f"{quote(version.value)} is none of {', '.join(SCHEDULER_VERSIONS)}")
     return f"the plugin {PLUGIN}", findings
 
 
@@ -68,19 +68,19 @@ def _report_rest(builder: ConfigBuilder, document: InputValue, taken: dict[str, 
             for key in value:
                 if key not in section:
                     why = "that Lease is the scheduler's" if key == "resourceName" else _THEIRS
-                    builder.settled((*document.loc, name, key), why)
+                    builder.add_unneeded((*document.loc, name, key), why)
         elif name == "profiles" and isinstance(value, list):
             for profile in document.child(name).items:
                 _report_profile(builder, profile)
         elif name not in ("apiVersion", "kind"):
-            builder.settled((*document.loc, name), _THEIRS)
+            builder.add_unneeded((*document.loc, name), _THEIRS)
 
 
 def _report_profile(builder: ConfigBuilder, profile: InputValue) -> None:
     for name in profile.mapping:
         if name != "pluginConfig":
-            builder.settled((*profile.loc, name), _THEIRS)
+            builder.add_unneeded((*profile.loc, name), _THEIRS)
             continue
         for config in profile.child(name).items:
             if config.mapping.get("name") != PLUGIN:
-                builder.settled(config.loc, _THEIRS)
+                builder.add_unneeded(config.loc, _THEIRS)

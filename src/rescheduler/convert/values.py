@@ -114,7 +114,7 @@ def take_options(
     if args.value is None:
         return
     if not isinstance(args.value, dict):
-        builder.wrong(args.loc, wrong_type(args.value, "a mapping"))
+        builder.add_wrong(args.loc, wrong_type(args.value, "a mapping"))
         return
     for name in args.value:
         item = args.child(name)
@@ -122,7 +122,7 @@ def take_options(
             continue
         if name not in meant:
             allowed = f"known here: {', '.join(known)}" if known else "it has no fields that are known here"
-            builder.unknown(item.loc, f"{hint(name, known).lstrip(', ') or 'no such field;'} {allowed}")
+            builder.add_unknown(item.loc, f"{hint(name, known).lstrip(', ') or 'no such field;'} {allowed}")
             continue
         meant[name].convert(builder, item)
 
@@ -146,9 +146,9 @@ def flag(builder: ConfigBuilder, item: InputValue) -> bool | None:
     if item.value is True:
         return True
     if item.value is False:
-        builder.settled(item.loc, "false is the default here, too")
+        builder.add_unneeded(item.loc, "false is the default here, too")
     else:
-        builder.wrong(item.loc, wrong_type(item.value, "true or false"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "true or false"))
     return None
 
 
@@ -161,9 +161,9 @@ def whole(builder: ConfigBuilder, item: InputValue) -> int | None:
     """Read a whole number of at least 0."""
     value = item.value
     if isinstance(value, bool) or not isinstance(value, int):
-        builder.wrong(item.loc, wrong_type(value, "an integer"))
+        builder.add_wrong(item.loc, wrong_type(value, "an integer"))
     elif value < 0:
-        builder.wrong(item.loc, f"{value} is below 0")
+        builder.add_wrong(item.loc, f"{value} is below 0")
     else:
         return value
     return None
@@ -178,12 +178,12 @@ def seconds(builder: ConfigBuilder, item: InputValue) -> str | None:
 def length_of(builder: ConfigBuilder, item: InputValue) -> float | None:
     """Read a duration's seconds."""
     if not isinstance(item.value, str):
-        builder.wrong(item.loc, wrong_type(item.value, "a duration such as 30s"))
+        builder.add_wrong(item.loc, wrong_type(item.value, "a duration such as 30s"))
         return None
     try:
         return parse_duration(item.value)
     except DurationError as error:
-        builder.wrong(item.loc, str(error))
+        builder.add_wrong(item.loc, str(error))
         return None
 
 
@@ -198,7 +198,7 @@ def texts(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
     value = item.value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [*value]
-    builder.wrong(item.loc, "is not a list of texts")
+    builder.add_wrong(item.loc, "is not a list of texts")
     return None
 
 
@@ -211,9 +211,9 @@ def selector_text(builder: ConfigBuilder, item: InputValue) -> str | None:
         if isinstance(value, dict):
             return _format_selector(builder, item)
     except SelectorError as error:
-        builder.wrong(item.loc, f"is not a label selector: {error}")
+        builder.add_wrong(item.loc, f"is not a label selector: {error}")
         return None
-    builder.wrong(item.loc, wrong_type(value, "a label selector"))
+    builder.add_wrong(item.loc, wrong_type(value, "a label selector"))
     return None
 
 
@@ -221,7 +221,7 @@ def selector(builder: ConfigBuilder, item: InputValue) -> str | None:
     """Read a label selector; one that selects everything is the default here."""
     text = selector_text(builder, item)
     if text == "":
-        builder.settled(item.loc, "it selects everything, as the default does here")
+        builder.add_unneeded(item.loc, "it selects everything, as the default does here")
     return text or None
 
 
@@ -231,7 +231,7 @@ def _format_selector(builder: ConfigBuilder, item: InputValue) -> str:
         raise SelectorError("matchLabels is a mapping and matchExpressions a list")
     for name in item.mapping:
         if name not in ("matchLabels", "matchExpressions"):
-            builder.unknown((*item.loc, name), "a label selector has matchLabels and matchExpressions")
+            builder.add_unknown((*item.loc, name), "a label selector has matchLabels and matchExpressions")
     found = [requirement(str(key), "In", [str(value)]) for key, value in labels.items()]
     for each in expressions:
         if not isinstance(each, dict):
@@ -255,11 +255,11 @@ def namespaces(*base: str) -> Reader:
             builder.put((*base, "namespaces"), found, include.loc)
             builder.named.update(found)
             if exclude.value:
-                builder.wrong(exclude.loc, "include and exclude are not possible at once, there and here")
+                builder.add_wrong(exclude.loc, "include and exclude are not possible at once, there and here")
         elif exclude.value and (found := texts(builder, exclude)) is not None:
             builder.put((*base, "excludedNamespaces"), found, exclude.loc)
         else:
-            builder.settled(item.loc, "it names no namespaces")
+            builder.add_unneeded(item.loc, "it names no namespaces")
 
     return read
 
@@ -269,27 +269,29 @@ def missing(why: str, nearest: str = "", *, limits: bool = False) -> Reader:
 
     def read(builder: ConfigBuilder, item: InputValue) -> None:
         if item.value in ("", {}, []):
-            builder.settled(item.loc, "it says nothing")
+            builder.add_unneeded(item.loc, "it says nothing")
         else:
-            builder.miss(item.loc, why, nearest, limits=limits)
+            builder.add_missing(item.loc, why, nearest, limits=limits)
 
     return read
 
 
-def settled(why: str) -> Reader:
+def unneeded(why: str) -> Reader:
     """Report an option that needs nothing here."""
-    return lambda builder, item: builder.settled(item.loc, why)
+    return lambda builder, item: builder.add_unneeded(item.loc, why)
 
 
 def only_true(why: str, lost: str) -> Reader:
     """Read an option that is always true here."""
-    return lambda builder, item: builder.settled(item.loc, why) if item.value is True else builder.miss(item.loc, lost)
+    return lambda builder, item: (
+        builder.add_unneeded(item.loc, why) if item.value is True else builder.add_missing(item.loc, lost)
+    )
 
 
 def only_false(lost: str) -> Reader:
     """Read an option that is always false here."""
     return lambda builder, item: (
-        builder.settled(item.loc, "so it is here") if item.value is False else builder.miss(item.loc, lost)
+        builder.add_unneeded(item.loc, "so it is here") if item.value is False else builder.add_missing(item.loc, lost)
     )
 
 
@@ -298,7 +300,7 @@ def idle(lost: str, nearest: str) -> Reader:
 
     def read(builder: ConfigBuilder, item: InputValue) -> None:
         if item.value is True:
-            builder.miss(item.loc, lost, nearest, limits=True)
+            builder.add_missing(item.loc, lost, nearest, limits=True)
         else:
             flag(builder, item)
 
@@ -314,7 +316,7 @@ def more_than(strategy: str, words: str) -> Option:
         if number:
             builder.put(path, number + 1, item.loc, f"there: more than {number}; here: at least so many")
         elif number == 0:
-            builder.settled(item.loc, "0 is the default here, too")
+            builder.add_unneeded(item.loc, "0 is the default here, too")
 
     return Option("numberOfNodes", fields_of(strategy, path[-1]), read, words)
 
@@ -365,7 +367,7 @@ def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
     if item.value is None:
         return {}
     if not isinstance(item.value, dict):
-        builder.wrong(item.loc, f"is {describe_type(item.value)}, expected per cent by resource")
+        builder.add_wrong(item.loc, f"is {describe_type(item.value)}, expected per cent by resource")
         return {}
     found: dict[str, float] = {}
     for name, value in item.value.items():
@@ -374,9 +376,9 @@ def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
         if name == _INDEX:
             why = "what a query of one's own gives is no use of a resource"
             nearest = "usage.prometheus.queries, in cores and bytes, with cpuThreshold and memoryThreshold"
-            builder.miss(loc, why, nearest)
+            builder.add_missing(loc, why, nearest)
         elif number is None or number < 0:
-            builder.wrong(loc, "is not a percentage")
+            builder.add_wrong(loc, "is not a percentage")
         else:
             found[name] = number
     return found
@@ -395,7 +397,7 @@ def put_upper(builder: ConfigBuilder, base: Path, item: InputValue, left_out: Co
     """Write the thresholds above which a node is hot, and return them."""
     wanted = levels(builder, item)
     for name in sorted(wanted.keys() & {*left_out}):
-        builder.settled((*item.loc, name), _LEFT_OUT)
+        builder.add_unneeded((*item.loc, name), _LEFT_OUT)
         del wanted[name]
     put: dict[str, float] = {}
     for name in dict.fromkeys((*_OWN, *wanted)):
@@ -419,7 +421,7 @@ def put_lower(
     for name, number in levels(builder, item).items():
         loc, most = (*item.loc, name), upper.get(name, _ALL)
         if name in left_out:
-            builder.settled(loc, _LEFT_OUT)
+            builder.add_unneeded(loc, _LEFT_OUT)
             continue
         comment = f"there {number:g}, which is above the upper threshold" if number > most else ""
         builder.put((*base, *OPTIMIZATION, "lowThresholds", name), _plain(min(number, most)), loc, comment)
@@ -431,7 +433,7 @@ def drop_node_count(builder: ConfigBuilder, args: InputValue, why: str, nearest:
     path = (*OPTIMIZATION, "minUnderusedNodes")
     if builder.get(path) is not None and not builder.get((*OPTIMIZATION, "lowThresholds")):
         builder.drop(path)
-        builder.miss(args.child("numberOfNodes").loc, why, nearest)
+        builder.add_missing(args.child("numberOfNodes").loc, why, nearest)
 
 
 def put_packing(builder: ConfigBuilder, item: InputValue) -> None:

@@ -78,6 +78,11 @@ class ProposalResult:
         """Whether the proposal is now part of the plan."""
         return bool(self.moves)
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the strategy should stop: the plan is full, and shows that there was more to do."""
+        return self.exhausted and not self.accepted
+
     def refused_by(self, *guards: PlanGuard) -> bool:
         """Whether one of these refused the proposal."""
         return self.rejection is not None and self.rejection.guard in guards

@@ -13,7 +13,7 @@ from rescheduler.model.labels import eviction_cost
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
+from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Indexes, Mask
 from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
@@ -161,15 +161,15 @@ class Consolidation(Strategy[ConsolidationSettings]):
         packing, bound = PackingTrial(view, self._most_nodes(view)), self._bound(view, view.at)
         packed = packing.run(lambda: self._in_order(view, bound))
         for node in packed.emptied:
-            decision = yield self._proposal(view, node, packing.residents(node), packed)
-            if _over(decision):
+            result = yield self._proposal(view, node, packing.residents(node), packed)
+            if result.is_final:
                 return
         for node, pod in packed.held.items():
             if pod not in view.moved:
                 yield Proposal.one(pod, self._why(view, node))
         for node in packed.full:
-            decision = yield self._proposal(view, node, packing.residents(node), packed)
-            if _over(decision):
+            result = yield self._proposal(view, node, packing.residents(node), packed)
+            if result.is_final:
                 return
 
     def wait_reason(self, view: View) -> str:
@@ -219,8 +219,8 @@ class Consolidation(Strategy[ConsolidationSettings]):
         """[N]: nodes with a pod that the filters exclude, for these places of pods: it stays, and so does the node."""
         bound = np.zeros(len(view.nodes), np.bool_)
         if not self.settings.match_all:
-            choice, placed = PodSelection(self.settings, view), view.residents.placed & (at >= 0)
-            others = [pod for pod in np.flatnonzero(placed).tolist() if not choice.matches(view.pods[pod])]
+            selection, placed = PodSelection(self.settings, view), view.residents.placed & (at >= 0)
+            others = [pod for pod in np.flatnonzero(placed).tolist() if not selection.matches(view.pods[pod])]
             bound[at[others]] = True
         return bound
 
@@ -266,7 +266,3 @@ def _effort(view: View, pod: int) -> float:
     move = _EVICTION if view.method(pod) is Method.EVICT else 1.0
     cost = eviction_cost(row.annotations).number * _PER_COST
     return max(move + max(row.priority, 0) * _PER_PRIORITY + cost, _LEAST_EFFORT)
-
-
-def _over(decision: ProposalResult) -> bool:
-    return decision.exhausted and not decision.accepted

@@ -56,14 +56,14 @@ class FailedPods(Strategy[FailedPodsSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Propose the oldest pods first."""
-        choice, settings = PodSelection(self.settings, view), self.settings
-        for index in find_ended(view, choice):
+        selection, settings = PodSelection(self.settings, view), self.settings
+        for index in find_ended(view, selection):
             pod = view.pods[index]
-            if pod.phase != "Failed" or not (settings.without_controller or choice.has_controller(pod)):
+            if pod.phase != "Failed" or not (settings.without_controller or selection.has_controller(pod)):
                 continue
             if self._is_meant(pod) and self._is_old(pod, view.now):
-                decision = yield Proposal((PodMove(index, self._why(pod), removal=True),))
-                if decision.exhausted and not decision.accepted:
+                result = yield Proposal((PodMove(index, self._why(pod), removal=True),))
+                if result.is_final:
                     return
 
     def _is_meant(self, pod: Pod) -> bool:

@@ -66,7 +66,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
         A node that no pod can leave is skipped for that resource until something moved.
         """
-        stuck, choice = ~(view.open & view.has), PodSelection(self.settings, view)
+        stuck, selection = ~(view.open & view.has), PodSelection(self.settings, view)
         stuck[self._weights(view) == 0] = True
         moved = True
         while moved:
@@ -76,18 +76,18 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                 resource, source = gap
                 taken = False
                 hopeless: set[tuple[int, int, str]] = set()
-                for pod_move in self._pod_moves(view, choice, resource, source):
+                for pod_move in self._pod_moves(view, selection, resource, source):
                     row = view.pods[pod_move.pod]
                     kind = (id(row.shape), id(row.labels), row.namespace)
                     if kind in hopeless:
                         continue
-                    decision = yield Proposal((pod_move,))
-                    if decision.exhausted and not decision.accepted:
+                    result = yield Proposal((pod_move,))
+                    if result.is_final:
                         return
-                    if decision.accepted:
+                    if result.accepted:
                         taken = moved = True
                         break
-                    if decision.refused_by(PlanGuard.NO_TARGET):
+                    if result.refused_by(PlanGuard.NO_TARGET):
                         hopeless.add(kind)  # what no node takes, no node takes its look-alike from here either
                 if not taken:
                     passed[resource, source] = True
@@ -110,7 +110,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         found = by_resource(view, self.settings.weights, 1.0)
         return found / max(float(found.max()), 1e-9)
 
-    def _pod_moves(self, view: View, choice: PodSelection, resource: int, source: int) -> Iterator[PodMove]:
+    def _pod_moves(self, view: View, selection: PodSelection, resource: int, source: int) -> Iterator[PodMove]:
         """Yield moves that make the cluster more even, best first, with the change of the sum as the cost."""
         use, here = view.utilisation_ahead, view.utilisation_of(source)
         lower = use[resource] < here[resource] - self.settings.imbalance_threshold
@@ -118,7 +118,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         of_mean_node = self._weights(view) * 100.0 / np.maximum(view.capacity.mean(axis=1), 1.0)
         within: dict[int, tuple[NDArray[np.intp], Floats]] = {}
         reaching: list[int] = []
-        for pod in self._candidates(view, choice, source):
+        for pod in self._candidates(view, selection, source):
             shape = int(view.columns.pod_shape[pod])
             if shape not in within:  # pods of one shape reach the same nodes, and often none of these
                 near = far[view.node_mask(pod)[far]]
@@ -149,11 +149,11 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                 yield PodMove(pod, why, cost)
 
     @staticmethod
-    def _candidates(view: View, choice: PodSelection, source: int) -> list[int]:
+    def _candidates(view: View, selection: PodSelection, source: int) -> list[int]:
         """Return the pods on the node that may be proposed."""
         moved, members = view.moved, view.groups.members
         # A pod group moves as a whole, and what that does elsewhere may be worth undoing: it stays.
-        return choice.select([pod for pod in view.pods_on(source) if pod not in moved and len(members(pod)) < 2])
+        return selection.select([pod for pod in view.pods_on(source) if pod not in moved and len(members(pod)) < 2])
 
     def _in_order(self, view: View, pods: list[int], resource: int, source: int) -> list[int]:
         """Sort by priority, then eviction cost, then how well a pod's size fits the gap.

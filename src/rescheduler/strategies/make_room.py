@@ -77,13 +77,13 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                         kept += len(rooms)
                         if kept > _KEPT_FREE:
                             break
-                    decision = yield _proposal(view, together, rooms)
-                    if decision.exhausted and not decision.accepted:
+                    result = yield _proposal(view, together, rooms)
+                    if result.is_final:
                         return
-                    if decision.accepted or not any(room.moves for room in rooms):
-                        helped |= decision.accepted
+                    if result.accepted or not any(room.moves for room in rooms):
+                        helped |= result.accepted
                         break
-                    if decision.refused_by(PlanGuard.MAX_RESCHEDULE_PODS):
+                    if result.refused_by(PlanGuard.MAX_RESCHEDULE_PODS):
                         full = True  # people have seen that there was more to do
                         stuck.add(look)
                         break
@@ -91,7 +91,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
 
     def _pending(self, view: View) -> list[tuple[_Pending, int]]:
         """Return pending pods and the moves allowed for each: the highest priority first, then the oldest."""
-        choice = PodSelection(self.settings, view)
+        selection = PodSelection(self.settings, view)
         waiting = [pod for pod in (view.at < 0).nonzero()[0].tolist() if _waits(view.pods[pod])]
         waiting.sort(key=lambda pod: (-view.pods[pod].priority, view.pods[pod].created or 0.0, pod))
         groups: dict[tuple[str, str, int], list[int]] = {}
@@ -100,7 +100,8 @@ class MakeRoom(Strategy[MakeRoomSettings]):
             groups.setdefault((view.pods[pod].namespace, group, -1 if group else pod), []).append(pod)
         most = self.settings.max_moves_per_pod
         due = (
-            all(self._is_due(view, pod) and choice.matches(view.pods[pod]) for pod in pods) for pods in groups.values()
+            all(self._is_due(view, pod) and selection.matches(view.pods[pod]) for pod in pods)
+            for pods in groups.values()
         )
         return [(tuple(pods), most if ready else 0) for pods, ready in zip(groups.values(), due, strict=True)]
 

@@ -59,11 +59,11 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
 
     def propose(self, view: View) -> Proposals:
         """Propose broken requirements first; then, if enabled, better preferences."""
-        choice = PodSelection(self.settings, view)
-        broken = self._find_violated(view, choice)
+        selection = PodSelection(self.settings, view)
+        broken = self._find_violated(view, selection)
         yield from propose_until_stuck([PodMove(pod, broken[pod], force=True) for pod in sort_pods(view, broken)])
         if self.settings.include_preferred:
-            yield from propose_each(view, self._find_better(view, choice))
+            yield from propose_each(view, self._find_better(view, selection))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Return nodes that the pod prefers at least as much as its own."""
@@ -74,7 +74,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         found: Mask = weight >= weight[node]
         return found
 
-    def _find_violated(self, view: View, choice: PodSelection) -> dict[int, str]:
+    def _find_violated(self, view: View, selection: PodSelection) -> dict[int, str]:
         """Return the pods whose node does not meet their required rules, each with the reason."""
         found: dict[int, str] = {}
         for owner in rule_owners(view.columns, _requires):
@@ -83,11 +83,11 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             if meets is None or meets[view.at[pods]].all():
                 continue
             for pod in pods[~meets[view.at[pods]]].tolist():
-                if may_propose(view, choice, pod):
+                if may_propose(view, selection, pod):
                     found[pod] = _explain_unmet(view, owner.shape, int(view.at[pod]))
         return found
 
-    def _find_better(self, view: View, choice: PodSelection) -> Iterator[PodMove]:
+    def _find_better(self, view: View, selection: PodSelection) -> Iterator[PodMove]:
         """Yield moves of pods that have a higher weight elsewhere, the lowest weights first: what has no target stays
         so.
 
@@ -99,7 +99,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             reached = weight[view.node_mask(int(owner.pods[0]))]
             pods = pods_in_scope(view, owner.pods)
             light = pods[weight[view.at[pods]] < reached.max(initial=-np.inf)].tolist()
-            mine = (pod for pod in light if may_improve(view, choice, pod))
+            mine = (pod for pod in light if may_improve(view, selection, pod))
             found += [(view.pods[p].priority, float(weight[view.at[p]]), view.pods[p].rank, p) for p in mine]
         for _, here, _, pod in sorted(found):
             shape, node = view.columns.shape(pod), view.nodes[int(view.at[pod])]

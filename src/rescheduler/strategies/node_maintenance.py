@@ -35,7 +35,7 @@ class NodeMaintenance(Strategy[StrategySettings]):
         while moved and left:  # what one pod's leaving makes possible is tried again
             waiting: list[tuple[int, str]] = []
             for pod, why in left:
-                decision = yield Proposal.one(pod, why, force=True)
-                if not decision.accepted:
+                result = yield Proposal.one(pod, why, force=True)
+                if not result.accepted:
                     waiting.append((pod, why))
             moved, left = len(waiting) < len(left), waiting

@@ -118,7 +118,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
         found: Mask = ~avoided
         return found
 
-    def _find_misplaced(self, view: View, choice: PodSelection) -> tuple[dict[int, Taint], dict[int, Taint]]:
+    def _find_misplaced(self, view: View, selection: PodSelection) -> tuple[dict[int, Taint], dict[int, Taint]]:
         """Return pods with the first taint that they do not tolerate: of a hard effect, and of the soft one only.
 
         Tolerations are checked once for each set of taints and pod shape, however many pods there are.
@@ -141,7 +141,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
             worst = min(refused, key=lambda taint: taint.effect == _SOFT, default=None)
             if worst is not None:
                 found, mine = (soft, may_improve) if worst.effect == _SOFT else (hard, may_propose)
-                found.update({pod: worst for pod in alike.tolist() if mine(view, choice, pod)})
+                found.update({pod: worst for pod in alike.tolist() if mine(view, selection, pod)})
         return hard, soft
 
     def _soft_moves(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:

@@ -38,9 +38,9 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
 
     def propose(self, view: View) -> Proposals:
         """Resolve one group of connected conflicts after the other."""
-        choice = PodSelection(self.settings, view)
+        selection = PodSelection(self.settings, view)
         for group in _group_violations(find_violations(view)):
-            exhausted = yield from _Conflicts(view, choice, group).resolve()
+            exhausted = yield from _Conflicts(view, selection, group).resolve()
             if exhausted:
                 return
 
@@ -69,14 +69,14 @@ def _group_violations(found: list[AntiAffinityViolation]) -> Iterator[list[AntiA
 class _Conflicts:
     """Violations with common pods: pods are moved one by one until none is left, as in a small vertex cover."""
 
-    def __init__(self, view: View, choice: PodSelection, group: list[AntiAffinityViolation]) -> None:
+    def __init__(self, view: View, selection: PodSelection, group: list[AntiAffinityViolation]) -> None:
         self._view = view
         self._violations = group
         self._by_pod: dict[int, list[AntiAffinityViolation]] = {}
         for violation in group:
             for pod in sorted(violation.rule_owners | violation.matched):
                 self._by_pod.setdefault(pod, []).append(violation)
-        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and may_propose(view, choice, pod)]
+        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and may_propose(view, selection, pod)]
         self._able = {pod for pod in here if view.objection(pod) is None}
         self._blocked = [pod for pod in here if pod not in self._able]
         self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
@@ -100,20 +100,20 @@ class _Conflicts:
             if not self._count(pod) or self._is_hopeless(pod):
                 self._able.discard(pod)
                 continue
-            decision = yield Proposal.one(pod, self._why(pod), force=True)
+            result = yield Proposal.one(pod, self._why(pod), force=True)
             self._able.discard(pod)
-            if decision.accepted:
+            if result.accepted:
                 for violation in self._by_pod[pod]:
                     violation.leave(pod)
-            elif decision.exhausted:
+            elif result.exhausted:
                 return True
-            elif decision.rejection is not None:
-                self._handle_refusal(pod, decision)
+            elif result.rejection is not None:
+                self._handle_refusal(pod, result)
         return False
 
-    def _handle_refusal(self, pod: int, decision: ProposalResult) -> None:
+    def _handle_refusal(self, pod: int, result: ProposalResult) -> None:
         """Skip pods that would be refused for the same reason: a limit that the plan has reached, or no target."""
-        if decision.refused_by(PlanGuard.NO_TARGET):
+        if result.refused_by(PlanGuard.NO_TARGET):
             self._refused[self._look(pod)].add(int(self._view.at[pod]))
             out = {other for other in self._able if self._is_hopeless(other)}
         else:

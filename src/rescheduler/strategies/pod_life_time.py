@@ -102,14 +102,14 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
         now = view.now
         if now is None:
             return
-        choice = PodSelection(self.settings, view)
-        for index in find_ended(view, choice) if self.settings.states else ():
+        selection = PodSelection(self.settings, view)
+        for index in find_ended(view, selection) if self.settings.states else ():
             pod = view.pods[index]
-            if choice.has_controller(pod) and self._is_old(pod, now) and self._is_meant(pod, now):
-                decision = yield Proposal((PodMove(index, self._why(pod, now), removal=True),))
-                if decision.exhausted and not decision.accepted:
+            if selection.has_controller(pod) and self._is_old(pod, now) and self._is_meant(pod, now):
+                result = yield Proposal((PodMove(index, self._why(pod, now), removal=True),))
+                if result.is_final:
                     return
-        yield from propose_each(view, self._pod_moves(view, choice, now))
+        yield from propose_each(view, self._pod_moves(view, selection, now))
 
     def idle_reason(self, now: float | None) -> str:
         """Return why nothing is done without a time: no pod has an age."""
@@ -122,14 +122,14 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
             return None
         return other_nodes(view, pod)
 
-    def _pod_moves(self, view: View, choice: PodSelection, now: float) -> Iterator[PodMove]:
+    def _pod_moves(self, view: View, selection: PodSelection, now: float) -> Iterator[PodMove]:
         """Yield moves one by one, the oldest first: a plan's limit is usually far below the number of old pods."""
         found = [pod for pod in view.pods_in_scope() if self._is_old(view.pods[pod], now)]
         found.sort(key=lambda pod: (view.pods[pod].created or 0.0, view.pods[pod].rank, pod))
         elsewhere: TroubledNodes | None = None
         for index in found:
             pod = view.pods[index]
-            if is_moved(view, index) or not self._is_meant(pod, now) or not choice.accepts(pod):
+            if is_moved(view, index) or not self._is_meant(pod, now) or not selection.accepts(pod):
                 continue
             if pod.ailment is not None and elsewhere is None:
                 elsewhere = TroubledNodes(view)

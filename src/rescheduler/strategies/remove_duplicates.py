@@ -50,10 +50,10 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Handle one workload after the other, lower priority and eviction cost first."""
-        replicas, choice = self._replicas(view), PodSelection(self.settings, view)
+        replicas, selection = self._replicas(view), PodSelection(self.settings, view)
         crowds = [(view.pods[int(replicas.pods(each)[0])].rank, each) for each in replicas.crowds(view)]
         for _, workload in sorted(crowds):
-            exhausted = yield from _spread(view, replicas, choice, workload)
+            exhausted = yield from _spread(view, replicas, selection, workload)
             if exhausted:
                 return
 
@@ -74,7 +74,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 
 
 def _spread(
-    view: View, replicas: WorkloadReplicas, choice: PodSelection, workload: int
+    view: View, replicas: WorkloadReplicas, selection: PodSelection, workload: int
 ) -> Generator[Proposal, ProposalResult, bool]:
     """Move pods off the most crowded node, one at a time; return whether the plan is full.
 
@@ -82,7 +82,7 @@ def _spread(
     """
     kind, _, name = replicas.keys[workload]
     share = replicas.even_share(view, workload, replicas.on_nodes(view, workload))
-    members = [pod for pod in replicas.pods(workload).tolist() if may_improve(view, choice, pod)]
+    members = [pod for pod in replicas.pods(workload).tolist() if may_improve(view, selection, pod)]
     pods = np.array(sorted(members, key=lambda pod: (view.pods[pod].rank, pod)), np.int32)
     left = (view.at[pods] >= 0) & view.scope[view.at[pods]]
     refused: defaultdict[int, set[int]] = defaultdict(set)
@@ -100,10 +100,10 @@ def _spread(
         cost = view.cost(pod) + on_node * _PER_SIBLING
         cost[~view.open | (on_node + 1 >= on_node[node])] = np.inf
         why = f"{on_node[node]} of the {on_node.sum()} pods of {kind}/{name}, and {share} would be an even share"
-        decision = yield Proposal.one(pod, f"{view.nodes[node].name} has {why}", cost)
-        if decision.exhausted and not decision.accepted:
+        result = yield Proposal.one(pod, f"{view.nodes[node].name} has {why}", cost)
+        if result.is_final:
             return True
-        if decision.refused_by(PlanGuard.NO_TARGET):
+        if result.refused_by(PlanGuard.NO_TARGET):
             refused[shape].add(node)
     return False
 

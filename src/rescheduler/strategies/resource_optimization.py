@@ -88,18 +88,18 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
         """Handle one node after the other: those that need only low priorities first, then the hottest."""
         if self.wait_reason(view):
             return
-        choice, low = PodSelection(self.settings, view), self.settings.low_thresholds
+        selection, low = PodSelection(self.settings, view), self.settings.low_thresholds
         underused = UnderusedNodes(view, self.pool, low) if low else None
         helped = True
         while helped:  # what one node hot_nodes may make room for another's
             helped = False
             hot = np.flatnonzero(view.hot)
-            hot_nodes = [_HotNode(view, int(node), choice) for node in hot]
+            hot_nodes = [_HotNode(view, int(node), selection) for node in hot]
             for hot_node in sorted(hot_nodes, key=lambda s: (s.needed(s.priorities), -s.heat(), s.node)):
                 while (pod := hot_node.next()) is not None:
-                    decision = yield Proposal((_pod_move(pod, hot_node.why(), underused),))
-                    helped |= decision.accepted
-                    if decision.exhausted and not decision.accepted:
+                    result = yield Proposal((_pod_move(pod, hot_node.why(), underused),))
+                    helped |= result.accepted
+                    if result.is_final:
                         return
 
     def wait_reason(self, view: View) -> str:
@@ -120,10 +120,10 @@ def _pod_move(pod: int, why: str, underused: UnderusedNodes | None) -> PodMove:
 class _HotNode:
     """One hot node and the pods that could leave it."""
 
-    def __init__(self, view: View, node: int, choice: PodSelection) -> None:
+    def __init__(self, view: View, node: int, selection: PodSelection) -> None:
         self.node = node
         self._view = view
-        pods = choice.select([pod for pod in view.pods_on(node) if pod not in view.moved])
+        pods = selection.select([pod for pod in view.pods_on(node) if pod not in view.moved])
         sizes = view.held(pods)
         some: Mask = np.asarray(sizes.any(axis=1))
         # In the snapshot's order, which breaks ties.

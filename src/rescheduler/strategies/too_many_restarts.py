@@ -60,7 +60,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Propose pods with the most restarts first."""
-        choice = PodSelection(self.settings, view)
+        selection = PodSelection(self.settings, view)
         pods = [
             pod
             for pod in view.pods_in_scope()
@@ -69,7 +69,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
         found = [
             pod
             for pod in pods
-            if self._is_troubled(view.pods[pod]) and not is_moved(view, pod) and choice.accepts(view.pods[pod])
+            if self._is_troubled(view.pods[pod]) and not is_moved(view, pod) and selection.accepts(view.pods[pod])
         ]
         found.sort(key=lambda pod: (-self._restarts(view.pods[pod]), view.pods[pod].rank, pod))
         yield from propose_each(view, self._pod_moves(view, found))

@@ -124,12 +124,12 @@ class _Groups:
         self.label, self.topology = settings.group_label, settings.topology_key
         self.domains: Indexes = view.columns.domains(settings.topology_key)
         """[N]: the number of each node's domain; -1 for none."""
-        choice = PodSelection(settings, view)
+        selection = PodSelection(settings, view)
         found: dict[_Group, list[int]] = {}
         for number, (namespace, labels) in enumerate(view.columns.groups):
             if value := labels.get(self.label):
                 pods: list[int] = view.columns.pods_of_group(number).tolist()
-                found.setdefault((namespace, value), []).extend(p for p in pods if _belongs(view, choice, p))
+                found.setdefault((namespace, value), []).extend(p for p in pods if _belongs(view, selection, p))
         self.of_group = {key: tuple(sorted(pods)) for key, pods in found.items() if pods}
         """The pods of each group, in the snapshot's order."""
         self.group = {pod: key for key, pods in self.of_group.items() for pod in pods}
@@ -140,11 +140,11 @@ class _Groups:
         return bool((found == found[0]).all()) and (len(pods) < 2 or bool(found[0] >= 0))
 
 
-def _belongs(view: View, choice: PodSelection, pod: int) -> bool:
+def _belongs(view: View, selection: PodSelection, pod: int) -> bool:
     """Whether a pod counts for its group: not if it is only expected, is leaving, or belongs to the node."""
     row = view.pods[pod]
     rooted = row.static or (row.owner is not None and row.owner.kind == "DaemonSet")
-    return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and choice.matches(row)
+    return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and selection.matches(row)
 
 
 @dataclass(slots=True)
@@ -277,10 +277,10 @@ def _gather(group: _Gathering) -> Generator[Proposal, ProposalResult, bool]:
         if proposal is None:
             continue
         tried += 1
-        decision = yield proposal
-        if decision.accepted or decision.exhausted:
-            return not decision.accepted
-        if too_many or tried == _TRIED or decision.refused_by(*_LIMITS):
+        result = yield proposal
+        if result.accepted or result.exhausted:
+            return not result.accepted
+        if too_many or tried == _TRIED or result.refused_by(*_LIMITS):
             return False  # the domains that follow take as many moves, or more
     if not tried:
         for proposal in group.example():

@@ -52,25 +52,29 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Restore one constraint after the other, hard ones and the most uneven first, until none improves."""
-        spread, wanted, choice = view.feasibility.spread, self.settings.constraints, PodSelection(self.settings, view)
+        spread, wanted, selection = (
+            view.feasibility.spread,
+            self.settings.constraints,
+            PodSelection(self.settings, view),
+        )
         families: list[tuple[Constraints, ...]] = []
         if "DoNotSchedule" in wanted:
             families.append((spread.hard,))
         if "ScheduleAnyway" in wanted:
             families.append((spread.hard, spread.soft))
         for concerned in families:
-            carried = _find_constraints(view, choice, concerned[-1])
+            carried = _find_constraints(view, selection, concerned[-1])
             moved = True
             while moved:  # what one constraint's pods leave may make room for another's
                 moved = False
                 for constraint in _find_violated(view, carried):
-                    repair = SpreadRepair(view, constraint, concerned, _movable_pods(view, choice, constraint))
+                    repair = SpreadRepair(view, constraint, concerned, _movable_pods(view, selection, constraint))
                     while (candidate := repair.next_move()) is not None:
-                        decision = yield Proposal.one(*candidate, force=len(concerned) == 1)
-                        if decision.exhausted and not decision.accepted:
+                        result = yield Proposal.one(*candidate, force=len(concerned) == 1)
+                        if result.is_final:
                             return
-                        repair.handle(candidate, decision)
-                        moved |= decision.accepted
+                        repair.handle(candidate, result)
+                        moved |= result.accepted
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Return nodes where no constraint of the pod gets further from holding, or more uneven beyond maxSkew."""
@@ -128,23 +132,23 @@ def _no_fuller(constraint: Constraint, node: int) -> Mask:
     return found if counts.eligible is None else found | ~counts.eligible
 
 
-def _find_constraints(view: View, choice: PodSelection, family: Constraints) -> list[Constraint]:
+def _find_constraints(view: View, selection: PodSelection, family: Constraints) -> list[Constraint]:
     """Return the constraints of pods that the strategy handles, in the snapshot's order."""
     found: dict[Constraint, None] = {}
     for carrier in family.rule_owners():
         here = pods_in_scope(view, carrier.pods)
-        if len(here) and choice.matches(view.pods[int(here[0])]):  # the others look the same
+        if len(here) and selection.matches(view.pods[int(here[0])]):  # the others look the same
             found.update(dict.fromkeys(constraint for constraint, _ in family.constraints_of(carrier.pair)))
     return list(found)
 
 
-def _movable_pods(view: View, choice: PodSelection, constraint: Constraint) -> list[int]:
+def _movable_pods(view: View, selection: PodSelection, constraint: Constraint) -> list[int]:
     """Return the pods that a constraint counts and that the strategy may propose."""
     pods = pods_in_scope(view, view.feasibility.matching.staying_pods(constraint.subjects))
     eligible = constraint.counts.eligible
     counted: list[int] = (pods if eligible is None else pods[eligible[view.at[pods]]]).tolist()
     # A pod group moves as a whole, and its other pods may then count where there are too many already: it stays.
-    return [pod for pod in counted if len(view.groups.members(pod)) < 2 and may_propose(view, choice, pod)]
+    return [pod for pod in counted if len(view.groups.members(pod)) < 2 and may_propose(view, selection, pod)]
 
 
 def _find_violated(view: View, constraints: list[Constraint]) -> list[Constraint]:

@@ -173,5 +173,5 @@ def test_a_plugin_without_a_plugin_config_with_which_descheduler_does_not_start_
     text = profile([], balance={"enabled": ["RemoveDuplicates"]})
     assert result(text)["enabledStrategies"] == ["RemoveDuplicates"]
     assert any(
-        "enabled[0]: needs nothing here: it has no pluginConfig" in each for each in remarks(text, RemarkKind.SETTLED)
+        "enabled[0]: needs nothing here: it has no pluginConfig" in each for each in remarks(text, RemarkKind.UNNEEDED)
     )

@@ -84,7 +84,7 @@ class TestTheSeedsForm:
         assert after == before
 
     def test_tells_what_is_the_schedulers(self) -> None:
-        told = remarks(self.example, RemarkKind.SETTLED)
+        told = remarks(self.example, RemarkKind.UNNEEDED)
         assert any(each.startswith("profiles[0].schedulerName: needs nothing here") for each in told)
 
     def test_names_unknown_args_with_their_path(self) -> None:

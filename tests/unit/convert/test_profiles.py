@@ -66,7 +66,7 @@ class TestProfiles:
         profile = {"name": "p", "pluginConfig": [{"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 5}}]}
         text = yaml.safe_dump({**HEADER, "profiles": [profile]})
         assert result(text)["enabledStrategies"] == []
-        assert "profiles[0].pluginConfig[0]" in remarks(text, RemarkKind.SETTLED)[-1]
+        assert "profiles[0].pluginConfig[0]" in remarks(text, RemarkKind.UNNEEDED)[-1]
 
 
 def test_a_profile_of_descheduler_has_no_nodes_of_its_own() -> None:

@@ -20,7 +20,7 @@ from rescheduler.strategies.support.settings import PodSelection
 _LAST = 1e6  # more than any use of a node can cost
 
 
-def find_ended(view: View, choice: PodSelection) -> list[int]:
+def find_ended(view: View, selection: PodSelection) -> list[int]:
     """Return selected pods that have ended on nodes in scope and are not removed yet: the oldest first."""
     known = view.columns.node_index
     here = {name for name, at in known.items() if view.scope[at]}
@@ -28,7 +28,7 @@ def find_ended(view: View, choice: PodSelection) -> list[int]:
         index
         for index, pod in enumerate(view.pods)
         if pod.phase not in ("Running", "Pending") and pod.finished and index not in view.moved
-        if pod.node and (pod.node in here or pod.node not in known) and not pod.deleting and choice.accepts(pod)
+        if pod.node and (pod.node in here or pod.node not in known) and not pod.deleting and selection.accepts(pod)
     ]
     return sorted(found, key=lambda index: (view.pods[index].created or 0.0, index))
 

@@ -36,19 +36,19 @@ class RoomCandidate:
 
     def sets(self, number: int) -> Iterator[tuple[int, ...] | None]:
         """Yield sets of this many pods whose leaving would be enough, and None for each set that would not."""
-        choice = number - len(self.must)
-        if choice < 0:
+        rest = number - len(self.must)
+        if rest < 0:
             return
-        others = list(self.others) if choice else []
+        others = list(self.others) if rest else []
         lacks: list[tuple[dict[int, int], int]] = []
         for held, amount in self.need:
             of_pods = dict(zip(others, held[others].tolist(), strict=True))
             lacking = amount - int(held[list(self.must)].sum())
             most = max(of_pods.values(), default=0)
             # Pods so small that the largest others could not make up for them are no help.
-            others = [pod for pod in others if of_pods[pod] + (choice - 1) * most >= lacking]
+            others = [pod for pod in others if of_pods[pod] + (rest - 1) * most >= lacking]
             lacks.append((of_pods, lacking))
-        for pods in combinations(others, choice):
+        for pods in combinations(others, rest):
             enough = all(sum([of_pods[pod] for pod in pods]) >= lacking for of_pods, lacking in lacks)
             yield (*self.must, *pods) if enough else None
 

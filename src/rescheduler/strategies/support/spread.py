@@ -164,17 +164,17 @@ class SpreadRepair:
         merit, group = min(judged, key=lambda each: each[0])
         return self._candidate(group, merit.change)
 
-    def handle(self, candidate: SpreadMove, decision: ProposalResult) -> None:
+    def handle(self, candidate: SpreadMove, result: ProposalResult) -> None:
         """Learn from the planner's answer to a move."""
         self._explained = True
         group = self._groups[candidate.pod]
-        if decision.refused_by(PlanGuard.NO_TARGET) and not self._in_pod_group(candidate.pod):
+        if result.refused_by(PlanGuard.NO_TARGET) and not self._in_pod_group(candidate.pod):
             group.hopeless = float(self._changes(group)[np.isfinite(candidate.cost)].max())
             return  # what no node takes, no node takes its look-alike from here either
         group.pods.remove(candidate.pod)
         del self._groups[candidate.pod]
         self._deficits.clear()
-        if decision.accepted:
+        if result.accepted:
             source, target = int(self._view.columns.pod_at[candidate.pod]), int(self._view.at[candidate.pod])
             self._room[source] += 1
             self._room[target] -= 1

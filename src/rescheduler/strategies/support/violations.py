@@ -24,7 +24,7 @@ def pods_in_scope(view: View, pods: Indexes) -> Indexes:
     return found
 
 
-def may_propose(view: View, choice: PodSelection, pod: int) -> bool:
+def may_propose(view: View, selection: PodSelection, pod: int) -> bool:
     """Whether a strategy with these filters may propose the pod.
 
     Pods that are only expected on a node, that are leaving, or that belong to their node are skipped silently.
@@ -32,12 +32,12 @@ def may_propose(view: View, choice: PodSelection, pod: int) -> bool:
     row = view.pods[pod]
     if pod in view.moved or not row.node or row.deleting or (row.owner is not None and row.owner.kind in NODE_BOUND):
         return False
-    return choice.matches(row)
+    return selection.matches(row)
 
 
-def may_improve(view: View, choice: PodSelection, pod: int) -> bool:
+def may_improve(view: View, selection: PodSelection, pod: int) -> bool:
     """The same for moves that repair nothing: a pod group is not moved as a whole for the sake of one pod."""
-    return may_propose(view, choice, pod) and len(view.groups.members(pod)) < 2
+    return may_propose(view, selection, pod) and len(view.groups.members(pod)) < 2
 
 
 def sort_pods(view: View, pods: Iterable[int]) -> list[int]:
@@ -51,11 +51,11 @@ def propose_until_stuck(pod_moves: Sequence[PodMove]) -> Proposals:
     while left and moved:
         moved, waiting = False, []
         for pod_move in left:
-            decision = yield Proposal((pod_move,))
-            if decision.accepted:
+            result = yield Proposal((pod_move,))
+            if result.accepted:
                 moved = True
-            elif decision.exhausted:
+            elif result.exhausted:
                 return
-            elif decision.refused_by(PlanGuard.NO_TARGET):
+            elif result.refused_by(PlanGuard.NO_TARGET):
                 waiting.append(pod_move)
         left = waiting
