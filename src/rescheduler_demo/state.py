@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec import structs
 
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from kubemini.store import Change, Entry, Store
@@ -97,7 +98,7 @@ class ClusterState:
         columns = Columns(self._cache.snapshot(time.time()))
         load = Load(WhatIf(columns), self.policy.utilization, counted_resources(self.policy))
         found = make_picture(columns, NodeThresholds(columns, self.policy, load), load.first, columns.used)
-        return replace(found, loads=tuple(sorted(found.loads, key=lambda load: by_number(load.node))))
+        return structs.replace(found, loads=tuple(sorted(found.loads, key=lambda load: by_number(load.node))))
 
     def gap(self) -> float:
         """Percentage points between the most and the least used open node: the wider of CPU and memory."""

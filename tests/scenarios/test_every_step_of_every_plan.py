@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from tests.support.builders import node_called
 from tests.support.examples import examples, seeds
 from tests.support.generated import random_cluster, with_waiting_pods
 from tests.support.planning import MAINTENANCE
+from tests.support.pod_migrations import replace
 from tests.support.sample_settings import samples
 from tests.support.steps import check_budgets, walk
 

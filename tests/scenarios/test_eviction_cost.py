@@ -7,7 +7,6 @@ has the higher cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Unpack
 
@@ -34,6 +33,7 @@ from tests.support.builders.rows import TemplateOptions
 from tests.support.examples import examples, seeds
 from tests.support.generated import random_cluster
 from tests.support.planning import PolicyOptions, moves_of, planned, rejected
+from tests.support.pod_migrations import replace
 from tests.support.sample_settings import samples
 
 OWN, KOORDINATOR, DELETION = labels.EVICTION_COST, labels.KOORDINATOR_COST, labels.DELETION_COST

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from tests.support.builders import cluster, deployment, node, pod
 from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import carried_out, moves_of
+from tests.support.pod_migrations import replace
 from tests.support.policies import planned_by, policy
 
 OPTIMIZATION = "enabledStrategies: [ResourceOptimization]\n"

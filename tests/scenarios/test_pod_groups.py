@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -24,6 +23,7 @@ from tests.support.builders import Row, cluster, deployment, node, pod, stateful
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, moves_of, planned, rejection_of
+from tests.support.pod_migrations import replace
 from tests.support.sample_settings import samples
 
 A, B, C = node("a", maintenance=True), node("b"), node("c")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from rescheduler.strategies.pod_life_time import PodLifeTimeSettings
 from rescheduler.strategies.too_many_restarts import TooManyRestartsSettings
 from tests.support import builders as b
 from tests.support.planning import moves_of, planned, rejected, without_clock
+from tests.support.pod_migrations import replace
 
 RESTARTS, LIFE_TIME, FAILED = "TooManyRestarts", "PodLifeTime", "FailedPods"
 DAY = 86400.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from tests.support.builders import Row, cluster, daemonset, node, pod
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster
 from tests.support.planning import OPTIMIZATION, carried_out, moves_of, planned, rejection_of
+from tests.support.pod_migrations import replace
 from tests.support.policies import planned_by
 
 A, B, C = (node(name, cpu=10, memory="10Gi") for name in "abc")

@@ -4,13 +4,12 @@ that were removed gone, nothing else changed.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from rescheduler.model.objects import HEALTHY, Pod
 from rescheduler.model.plan import Method, Plan
 from rescheduler.model.snapshot import ClusterSnapshot
+from tests.support.pod_migrations import replace
 
 _AGE = 3600.0  # seconds, as the builders' pods: older than minPodAge, which would hide a strategy that doesn't settle
 

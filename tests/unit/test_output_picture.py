@@ -76,7 +76,7 @@ def _pooled(*rows: tuple[str, float | None, tuple[str, ...]]) -> ClusterLoad:
     )
     hot = sum(bool(load.over) for load in loads)
     in_pool = sum(bool(load.over) for load in loads if load.pool == "gpu")
-    return ClusterLoad(_EVEN, _EVEN, hot, loads, (("example.com/gpu", _EVEN), ("pods", _EVEN)), (("gpu", in_pool),))
+    return ClusterLoad(_EVEN, _EVEN, hot, loads, {"example.com/gpu": _EVEN, "pods": _EVEN}, {"gpu": in_pool})
 
 
 def test_pools_and_other_resources_are_shown_where_there_are_any() -> None:

@@ -131,7 +131,7 @@ def test_how_single_nodes_stand_is_not_in_the_document() -> None:
 
 def test_other_resources_pools_and_what_use_is_reckoned_by_are_read_back() -> None:
     rich = ClusterLoad(
-        _BEFORE.cpu, _BEFORE.memory, 2, (), (("pods", _AFTER.cpu), ("example.com/gpu", _AFTER.memory)), (("gpu", 1),)
+        _BEFORE.cpu, _BEFORE.memory, 2, (), {"pods": _AFTER.cpu, "example.com/gpu": _AFTER.memory}, {"gpu": 1}
     )
     plan = Plan((), (), rich, _AFTER, utilization=Utilization.MAX)
     document = plan_document(plan)

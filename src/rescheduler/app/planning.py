@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
+from msgspec import structs
+
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults, load_file, override
 from rescheduler.config.schema import UsageSettings, UsageSource
@@ -196,7 +198,9 @@ def _with_reminders(made: Plan, planner: Planner) -> Plan:
     snapshot, policy = planner.snapshot, planner.policy
     made = _with_hours(made, snapshot, policy)
     running = strategies(policy)
-    made = replace(made, warnings=(*made.warnings, *_idle(running, snapshot.taken_at), *_waiting(running, planner)))
+    made = structs.replace(
+        made, warnings=(*made.warnings, *_idle(running, snapshot.taken_at), *_waiting(running, planner))
+    )
     marked = [
         node.name
         for node in snapshot.nodes
@@ -206,7 +210,7 @@ def _with_reminders(made: Plan, planner: Planner) -> Plan:
         return made
     reminder = f"under maintenance, but {NodeMaintenance.name} is not among enabledStrategies: {', '.join(marked[:3])}"
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
-    return replace(made, warnings=(*made.warnings, reminder + more))
+    return structs.replace(made, warnings=(*made.warnings, reminder + more))
 
 
 def _idle(running: Iterable[Strategy[StrategySettings]], now: float | None) -> list[str]:
@@ -234,7 +238,7 @@ def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     when = f"before {schedule.local(opens)} {schedule.time_zone}" if opens is not None else "any more"
     moves = "1 move of this plan is" if len(waiting) == 1 else f"{len(waiting)} moves of this plan are"
     told = f"no time window is open (when.windows): {moves} not carried out {when}"
-    return replace(made, warnings=(*made.warnings, told))
+    return structs.replace(made, warnings=(*made.warnings, told))
 
 
 def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:

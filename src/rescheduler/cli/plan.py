@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import click
+from msgspec import structs
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import Session, open_session, report_failures
@@ -125,7 +126,7 @@ def _narrowed(whole: Plan, showing: PlanOptions, labels: Selector | None, sessio
         "rejections; the plan and its effect are the whole cluster's"
     )
     messages.note(said)
-    return replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, said))
+    return structs.replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, said))
 
 
 def _names(shown: Plan, showing: PlanOptions) -> list[str]:

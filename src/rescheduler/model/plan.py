@@ -1,11 +1,14 @@
-"""What planning gives back: moves in order, what was refused and why, and how the nodes stood before and after."""
+"""The plan: moves in order, rejections with their reasons, and the load of the nodes before and after.
+
+The same structs are the plan format (docs/plan-format.md), which `rescheduler plan` writes and `apply` reads.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import yaml
@@ -24,14 +27,17 @@ class Method(StrEnum):
     """A pod that has ended goes nowhere: it is deleted, and what is made in its place is its controller's business."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class _Struct(msgspec.Struct, frozen=True, rename="camel"):
+    """Base: camelCase in the plan format."""
+
+
+class Move(_Struct, frozen=True):
     """One pod, from one node to another; or one that has ended and is removed, and then `target` is empty."""
 
     namespace: str
     pod: str
-    source: str
-    target: str
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
     strategy: str
     reason: str
     method: Method
@@ -44,9 +50,8 @@ class Move:
     """By how many percentage points the busier of the two nodes becomes less busy; None in plans of older versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A pod that a strategy wanted to move and may or can not: which guard says so, and why."""
+class Rejection(_Struct, frozen=True):
+    """A pod that a strategy proposed and that is not moved: which guard refuses it, and why."""
 
     namespace: str
     pod: str
@@ -56,8 +61,7 @@ class Rejection:
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadDistribution:
+class LoadDistribution(_Struct, frozen=True):
     """The distribution of one resource's utilisation over nodes, in per cent of allocatable."""
 
     max: float
@@ -66,8 +70,7 @@ class LoadDistribution:
     stddev: float
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLoad:
+class NodeLoad(_Struct, frozen=True):
     """One node's utilisation, in per cent of allocatable."""
 
     node: str
@@ -75,29 +78,28 @@ class NodeLoad:
     memory: float
     pods: int
     over: tuple[str, ...] = ()
-    """The resources of which more is used than the node's threshold; it is hot if there are any."""
+    """The resources above their thresholds; the node is hot if there are any."""
     pool: str = ""
-    """The node pool of the configuration that it belongs to; empty for none."""
+    """Its node pool in the configuration; empty for none."""
     others: tuple[float | None, ...] = ()
-    """Of the picture's `others`, in their order; None where the node has nothing of it."""
+    """As `ClusterLoad.others`, in that order; None where the node has nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLoad:
-    """How the worker nodes stand."""
+class ClusterLoad(_Struct, frozen=True):
+    """The load of the worker nodes."""
 
     cpu: LoadDistribution
     memory: LoadDistribution
     hot_nodes: int
-    loads: tuple[NodeLoad, ...]
-    others: tuple[tuple[str, LoadDistribution], ...] = ()
+    loads: tuple[NodeLoad, ...] = ()
+    """By node; not a part of the plan format."""
+    others: dict[str, LoadDistribution] = {}
     """Other resources with a threshold, over the nodes that have any of it."""
-    pools: tuple[tuple[str, int], ...] = ()
-    """Hot nodes of each node pool of the configuration."""
+    hot_nodes_by_pool: dict[str, int] = {}
+    """Of each node pool of the configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(_Struct, frozen=True):
     """The outcome of one planning cycle."""
 
     moves: tuple[Move, ...]
@@ -106,91 +108,32 @@ class Plan:
     after: ClusterLoad
     warnings: tuple[str, ...] = ()
     utilization: Utilization = Utilization.REQUESTS
-    """What use is reckoned by."""
+    """What utilisation is measured by."""
 
 
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "Plan"
-
-Row = TypeVar("Row")
 
 
 class PlanFormatError(ValueError):
     """A text that is not a plan; the message says where and what is expected there."""
 
 
-class _Wire(msgspec.Struct, rename="camel"):
-    """Base: camelCase outside."""
-
-
-class _Move(_Wire):
-    namespace: str
-    pod: str
-    source: str = msgspec.field(name="from")
-    target: str = msgspec.field(name="to")
-    strategy: str
-    reason: str
-    method: Method
-    uid: str = ""
-    workload: str = ""
-    priority: int = 0
-    proposal: int = 0
-    gain: float | None = None
-
-
-class _Rejection(_Wire):
-    namespace: str
-    pod: str
-    guard: str
-    reason: str
-    strategy: str = ""
-    node: str = ""
-
-
-class _Spreading(_Wire):
-    max: float
-    min: float
-    mean: float
-    stddev: float
-
-
-class _Picture(_Wire):
-    cpu: _Spreading
-    memory: _Spreading
-    hot_nodes: int
-    others: dict[str, _Spreading] = {}
-    hot_nodes_by_pool: dict[str, int] = {}
-
-
-class _Document(_Wire):
-    api_version: str
-    kind: str
-    moves: list[_Move]
-    rejections: list[_Rejection]
-    before: _Picture
-    after: _Picture
-    warnings: list[str] = []
-    utilization: Utilization = Utilization.REQUESTS
-
-
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """The plan as plain values, in the contract's order."""
-    document = _Document(
-        api_version=API_VERSION,
-        kind=KIND,
-        moves=[_copied(move, _Move) for move in plan.moves],
-        rejections=[_copied(rejection, _Rejection) for rejection in plan.rejections],
-        before=_outlined(plan.before),
-        after=_outlined(plan.after),
-        warnings=list(plan.warnings),
-        utilization=plan.utilization,
-    )
-    plain: dict[str, Any] = msgspec.to_builtins(document)
-    return plain
+    """The plan as plain values, in the order of docs/plan-format.md."""
+    plain = msgspec.json.decode(msgspec.json.encode(_without_loads(plan)))
+    for load in (plain["before"], plain["after"]):
+        del load["loads"]
+    return {"apiVersion": API_VERSION, "kind": KIND, **plain}
+
+
+def _without_loads(plan: Plan) -> Plan:
+    before, after = (msgspec.structs.replace(load, loads=()) for load in (plan.before, plan.after))
+    return msgspec.structs.replace(plan, before=before, after=after)
 
 
 def decode_plan(text: bytes) -> Plan:
-    """The plan in a JSON or YAML text; PlanFormatError names the path of what is wrong."""
+    """Read a plan from JSON or YAML; PlanFormatError names the path of what is wrong."""
     data = _plain(text)
     if not isinstance(data, dict):
         raise PlanFormatError(f"expected an object of kind {KIND}, found {_called(data)}")
@@ -199,18 +142,11 @@ def decode_plan(text: bytes) -> Plan:
             found = f"{data[field]!r} is not" if field in data else "missing; expected"
             raise PlanFormatError(f"{field}: {found} {expected}")
     try:
-        document = msgspec.convert(data, _Document)
+        plan = _without_loads(msgspec.convert(data, Plan))
     except msgspec.ValidationError as error:
         raise PlanFormatError(_with_path(error)) from None
-    _check_moves(document.moves)
-    return Plan(
-        moves=tuple(_copied(move, Move) for move in document.moves),
-        rejections=tuple(_copied(rejection, Rejection) for rejection in document.rejections),
-        before=_picture(document.before),
-        after=_picture(document.after),
-        warnings=tuple(document.warnings),
-        utilization=document.utilization,
-    )
+    _check_moves(plan.moves)
+    return plan
 
 
 def _plain(text: bytes) -> Any:
@@ -228,7 +164,7 @@ def _plain(text: bytes) -> Any:
         raise PlanFormatError(f"is neither JSON nor YAML: {' '.join(str(error).split())}") from None
 
 
-def _check_moves(moves: list[_Move]) -> None:
+def _check_moves(moves: Sequence[Move]) -> None:
     """What types cannot say: names that are there, a move that goes somewhere, and each pod once."""
     seen: dict[tuple[str, str], int] = {}
     for index, move in enumerate(moves):
@@ -260,30 +196,3 @@ def _with_path(error: msgspec.ValidationError) -> str:
 def _called(data: object) -> str:
     names = {list: "a list", str: "a text", type(None): "nothing"}
     return names.get(type(data), f"the value {data!r:.40}")
-
-
-def _copied(row: object, into: type[Row]) -> Row:
-    """The same fields in another class: the wire's and the model's are called alike."""
-    fields = into.__dataclass_fields__ if hasattr(into, "__dataclass_fields__") else into.__struct_fields__  # type: ignore[attr-defined] # one of the two
-    return into(**{name: getattr(row, name) for name in fields})
-
-
-def _outlined(picture: ClusterLoad) -> _Picture:
-    return _Picture(
-        _copied(picture.cpu, _Spreading),
-        _copied(picture.memory, _Spreading),
-        picture.hot_nodes,
-        {name: _copied(each, _Spreading) for name, each in picture.others},
-        dict(picture.pools),
-    )
-
-
-def _picture(outline: _Picture) -> ClusterLoad:
-    return ClusterLoad(
-        _copied(outline.cpu, LoadDistribution),
-        _copied(outline.memory, LoadDistribution),
-        outline.hot_nodes,
-        loads=(),
-        others=tuple((name, _copied(each, LoadDistribution)) for name, each in outline.others.items()),
-        pools=tuple(outline.hot_nodes_by_pool.items()),
-    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from rescheduler.model.labels import LEAST, MOST, invalid_costs
 from rescheduler.model.objects import Pod
@@ -218,7 +219,7 @@ class Planner:
         along = self._find_group_members(proposal.pod_moves)
         pod_moves = (*proposal.pod_moves, *(pod_move for pod_move, _ in along.values()))
         if refused := self._check_size(pod_moves, strategy):
-            return self._refuse(pod_moves[0], replace(refused, strategy=strategy), proposal)
+            return self._refuse(pod_moves[0], structs.replace(refused, strategy=strategy), proposal)
         undo: list[Callable[[], None]] = []
         moves: list[Move] = []
         for pod_move in pod_moves:
@@ -232,7 +233,7 @@ class Planner:
                 _revert(undo)
                 if pod_move.pod in along:
                     pod_move, found = self._explain_group(along[pod_move.pod][1], found)
-                return self._refuse(pod_move, replace(found, strategy=strategy), proposal)
+                return self._refuse(pod_move, structs.replace(found, strategy=strategy), proposal)
             undo.append(lambda done=found: self._undo(done))  # type: ignore[misc]  # mypy cannot infer such a lambda
             moves.append(self._move(strategy, pod_move, found))
         for pod, node in proposal.arrivals:
@@ -306,7 +307,7 @@ class Planner:
 
     def _refuse(self, pod_move: PodMove, rejection: Rejection, proposal: Proposal) -> ProposalResult:
         if proposal.otherwise:
-            rejection = replace(rejection, reason=f"{proposal.otherwise}: {rejection.reason}")
+            rejection = structs.replace(rejection, reason=f"{proposal.otherwise}: {rejection.reason}")
         known = self.rejections.get(pod_move.pod)
         # The first reason counts: a later try may be refused for what the plan has spent since. The text may change.
         if known is None or (known.strategy, known.guard) == (rejection.strategy, rejection.guard):

@@ -217,7 +217,7 @@ def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Int
             for at, (i, is_hot, number) in enumerate(zip(workers, hot.tolist(), pool.tolist(), strict=True))
         ),
         others=describe_other_spreads(names, percent, capacity),
-        pools=count_hot_by_pool(pools, pool, hot),
+        hot_nodes_by_pool=count_hot_by_pool(pools, pool, hot),
     )
 
 
@@ -229,18 +229,15 @@ def describe_spread(percent: Floats) -> LoadDistribution:
     return LoadDistribution(*(round(float(number), 2) for number in found))
 
 
-def describe_other_spreads(
-    names: Sequence[str], percent: Floats, capacity: Ints
-) -> tuple[tuple[str, LoadDistribution], ...]:
+def describe_other_spreads(names: Sequence[str], percent: Floats, capacity: Ints) -> dict[str, LoadDistribution]:
     """Describe each resource but CPU and memory, over the nodes that have any of it."""
-    return tuple(
-        (name, describe_spread(percent[row, capacity[row] > 0])) for row, name in enumerate(names) if row >= _FIRST
-    )
+    rows = enumerate(names)
+    return {name: describe_spread(percent[row, capacity[row] > 0]) for row, name in rows if row >= _FIRST}
 
 
-def count_hot_by_pool(pools: Sequence[str], pool: Indexes, hot: Mask) -> tuple[tuple[str, int], ...]:
+def count_hot_by_pool(pools: Sequence[str], pool: Indexes, hot: Mask) -> dict[str, int]:
     """Count the hot nodes of each pool."""
-    return tuple((name, int((hot & (pool == number)).sum())) for number, name in enumerate(pools))
+    return {name: int((hot & (pool == number)).sum()) for number, name in enumerate(pools)}
 
 
 def resources_over(names: Sequence[str], over: Mask) -> tuple[str, ...]:

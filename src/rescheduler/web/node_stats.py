@@ -285,7 +285,7 @@ class NodeStats:
             hot_nodes=int(self.hot.sum()),
             loads=(),
             others=describe_other_spreads(rules.counted, percent[rules.rows], capacity),
-            pools=count_hot_by_pool(pools, table.pool_number, self.hot),
+            hot_nodes_by_pool=count_hot_by_pool(pools, table.pool_number, self.hot),
         )
 
     def thresholds_of(self, index: int) -> dict[str, float]:

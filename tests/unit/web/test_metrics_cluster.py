@@ -25,7 +25,7 @@ PICTURE = ClusterLoad(
     MEMORY,
     1,
     (NodeLoad("a", 90.0, 40.0, 3), NodeLoad("b", 50.0, 30.0, 2), NodeLoad("c", 10.0, 20.0, 1)),
-    pools=(("big", 1),),
+    hot_nodes_by_pool={"big": 1},
 )
 
 

@@ -110,8 +110,8 @@ def test_every_step_of_every_method_has_its_name() -> None:
     metrics = Metrics()
     known = {(method.value, step) for method in Method for step in Lifecycle().steps(method)}
     for method, step in known:
-        before = begun(method=Method(method), step=step, step_started=NOW)
-        metrics.moves.observe(before, begun(method=Method(method), step="RollBack", step_started=NOW + 1))
+        before = begun(method=Method(method), step=step, step_time=NOW)
+        metrics.moves.observe(before, begun(method=Method(method), step="RollBack", step_time=NOW + 1))
     counted = [dict(labels) for name, labels in scraped(metrics) if name == f"{STEP}_count"]
     assert {(labels["method"], labels["step"]) for labels in counted} == known
 
@@ -124,8 +124,8 @@ words = st.text(min_size=1, max_size=60)
 def test_whatever_people_write_into_objects_the_series_stay_few(texts: list[tuple[str, str, str]]) -> None:
     metrics = Metrics()
     for strategy, step, verdict in texts:
-        before = begun(strategy, step=step, step_started=NOW)
-        lived(metrics, before, begun(strategy, phase=Phase.COMPLETED, finished=NOW))
+        before = begun(strategy, step=step, step_time=NOW)
+        lived(metrics, before, begun(strategy, phase=Phase.COMPLETED, completion_time=NOW))
         metrics.outcomes.observe(strategy, 1.0, 1.0, verdict)
         metrics.count_recovery(verdict)
     said, steps = values(metrics), {step for method in Method for step in Lifecycle().steps(method)}

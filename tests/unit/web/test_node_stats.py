@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import msgspec
 from hypothesis import given, settings
@@ -19,6 +18,7 @@ from rescheduler.planning.thresholds import other_percents, resources_over
 from rescheduler.web.node_stats import COUNT, CPU, MEMORY, NodeStatsTracker
 from tests.support.examples import examples
 from tests.support.planning import threshold_fields
+from tests.support.pod_migrations import replace
 from tests.support.showing import NOW, node, pod
 
 POLICY = Policy(cpu_threshold=70.0, memory_threshold=80.0)
@@ -139,8 +139,8 @@ def pictured(loads: NodeStatsTracker) -> ClusterLoad:
         for at, name in enumerate(frame.names)
         if frame.workers[at]
     )
-    others = tuple((name, each) for name, each in spread.others if name in names)
-    return ClusterLoad(spread.cpu, spread.memory, spread.hot_nodes, rows, others, spread.pools)
+    others = {name: each for name, each in spread.others.items() if name in names}
+    return ClusterLoad(spread.cpu, spread.memory, spread.hot_nodes, rows, others, spread.hot_nodes_by_pool)
 
 
 def _is_known(loads: NodeStatsTracker, resource: str) -> bool:

@@ -114,7 +114,7 @@ def _facts(explained: Explanation, plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _uses(load: NodeLoad, plan: Plan) -> str:
     """`80.0% CPU, 20.0% memory and 75.0% example.com/gpu`."""
-    others = [(name, share) for (name, _), share in zip(plan.before.others, load.others, strict=True)]
+    others = list(zip(plan.before.others, load.others, strict=True))
     shares = [("CPU", load.cpu), ("memory", load.memory), *others]
     said = [f"{share:.1f}% {name}" for name, share in shares if share is not None]
     return f"{', '.join(said[:-1])} and {said[-1]}"

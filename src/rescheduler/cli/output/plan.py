@@ -53,16 +53,16 @@ class BeforeAfter:
                 f"{before.stddev:.1f} {arrow} {after.stddev:.1f}",
             ]
 
-        others = zip(self.before.others, self.after.others, strict=True)
+        others = zip(self.before.others.items(), self.after.others.values(), strict=True)
         rows = [
             row("cpu", self.before.cpu, self.after.cpu),
             row("memory", self.before.memory, self.after.memory),
-            *(row(name, before, after) for (name, before), (_, after) in others),
+            *(row(name, before, after) for (name, before), after in others),
         ]
-        pools = zip(self.before.pools, self.after.pools, strict=True)
+        pools = zip(self.before.hot_nodes_by_pool.items(), self.after.hot_nodes_by_pool.values(), strict=True)
         hot = [
             ("hot nodes", self.before.hot_nodes, self.after.hot_nodes),
-            *((f"hot in {name}", before, after) for (name, before), (_, after) in pools),
+            *((f"hot in {name}", before, after) for (name, before), after in pools),
         ]
         tints = {
             (len(rows) + at, 1): "red" if after else "green"
@@ -102,7 +102,7 @@ class BeforeAfter:
         pairs = [(load, after.get(load.node, load)) for load in self.before.loads]
         names = max(columns_of(load.node) for load in self.before.loads)
         pooled = any(load.pool for load in self.before.loads)
-        others = [name for name, _ in self.before.others]
+        others = list(self.before.others)
         # PODS and HOT, and what else there is.
         aside = (2 + len(others) + pooled) * (len("yes → yes") + 3) + len(others) * len("100.0%  ")
         width = _bar_width(terminal, names, len(" 100.0%") + 3, aside=aside)

@@ -33,7 +33,7 @@ class MeasuredUtilisation:
     shares: Mapping[str, Floats]
     nodes: int
     hot: int
-    pools: tuple[tuple[str, int], ...] = ()
+    pools: Mapping[str, int]
     """Hot nodes of each pool."""
 
     @classmethod
@@ -41,10 +41,10 @@ class MeasuredUtilisation:
         """From a plan, which has pods only where they count."""
         percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
         shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}
-        for at, (name, _) in enumerate(picture.others):
+        for at, name in enumerate(picture.others):
             found = [share for load in picture.loads if (share := load.others[at]) is not None]
             shares[name] = np.array(found, np.float64) / 100
-        return cls(shares, len(picture.loads), picture.hot_nodes, picture.pools)
+        return cls(shares, len(picture.loads), picture.hot_nodes, picture.hot_nodes_by_pool)
 
     @classmethod
     def of_stats(cls, stats: NodeStats) -> MeasuredUtilisation:
@@ -54,7 +54,7 @@ class MeasuredUtilisation:
             name: stats.percent[row, table.workers & (table.capacity[row] > 0) if row > COUNT else table.workers] / 100
             for row, name in enumerate(table.rules.resources)
         }
-        return cls(shares, int(table.workers.sum()), load.hot_nodes, load.pools)
+        return cls(shares, int(table.workers.sum()), load.hot_nodes, load.hot_nodes_by_pool)
 
 
 _STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {
@@ -103,7 +103,7 @@ class UtilisationMetrics:
 
     def _hot_by_pool(self) -> Values:
         if (now := self._read()) is not None:
-            yield from (((pool,), hot) for pool, hot in now.pools)
+            yield from (((pool,), hot) for pool, hot in now.pools.items())
 
     def _number(self, value: Callable[[MeasuredUtilisation], int]) -> Values:
         if (now := self._read()) is not None:

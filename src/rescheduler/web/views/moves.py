@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec import structs
 
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.json import Json
@@ -98,7 +99,7 @@ NONE = PlanDocument(msgspec.Raw(b"null"), {"total": 0, "byGuard": {}})
 
 def document_plan(made: Plan) -> PlanDocument:
     """Encode a plan; it may be large, so this runs in a thread."""
-    shown = replace(made, rejections=made.rejections[:MOST_REJECTIONS])
+    shown = structs.replace(made, rejections=made.rejections[:MOST_REJECTIONS])
     guards = Counter(rejection.guard for rejection in made.rejections)
     document = msgspec.Raw(msgspec.json.encode(plan_document(shown)))
     return PlanDocument(document, {"total": len(made.rejections), "byGuard": dict(guards.most_common())})

@@ -6,8 +6,9 @@ import asyncio
 import heapq
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from functools import cache
+
+from msgspec import structs
 
 from rescheduler import __version__
 from rescheduler.config.configuration import Configuration
@@ -258,11 +259,11 @@ def _counts(state: PageState) -> Json:
 
 def _utilisation(load: ClusterLoad) -> Json:
     return {
-        "cpu": asdict(load.cpu),
-        "memory": asdict(load.memory),
+        "cpu": structs.asdict(load.cpu),
+        "memory": structs.asdict(load.memory),
         "hotNodes": load.hot_nodes,
-        "others": {name: asdict(each) for name, each in load.others},
-        "hotByPool": dict(load.pools),
+        "others": {name: structs.asdict(each) for name, each in load.others.items()},
+        "hotByPool": load.hot_nodes_by_pool,
     }
 
 
