@@ -174,8 +174,8 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
         (replace(wanted(f"{WEB}-0", "b"), method=Method.COPY), "manages it: a copy would be one too many"),
         (replace(wanted("bare", "b"), method=Method.EVICT), "it has no controller, so evict would lose it"),
         (replace(wanted("bare", "b"), method=Method.HANDOFF), "it has no controller, so handoff would lose it"),
-        (replace(wanted("bare", "b"), tried=(Method.COPY,)), "no method is left to try"),
-        (replace(wanted(f"{WEB}-0", "b"), tried=(Method.HANDOFF, Method.EVICT)), "no method is left to try"),
+        (replace(wanted("bare", "b"), tried_methods=(Method.COPY,)), "no method is left to try"),
+        (replace(wanted(f"{WEB}-0", "b"), tried_methods=(Method.HANDOFF, Method.EVICT)), "no method is left to try"),
         (
             replace(wanted(f"{WEB}-0", "b"), method=Method.HANDOFF, tried_methods=(Method.HANDOFF,)),
             "handoff is the method ordered, and it did not work",
