@@ -125,7 +125,7 @@ async def test_when_metrics_server_dies_that_is_said_and_what_is_known_stays(sce
         scene.server.kill()
         await loop.poll()
         snapshot = loop.with_usage(await asyncio.to_thread(snapshot_of, scene.cluster))
-    assert "metrics.k8s.io is registered, but who serves it does not answer" in loop.failure
+    assert "metrics.k8s.io is registered, but its server does not answer" in loop.failure
     assert snapshot.measured is not None
     assert set(scene.nodes) <= set(snapshot.measured.nodes)
     assert loop.failure in snapshot.measured.warnings[0]

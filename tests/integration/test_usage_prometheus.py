@@ -134,7 +134,7 @@ async def test_a_query_that_is_no_query_is_refused_in_prometheus_own_words(prome
 )
 async def test_a_query_that_gives_no_vector_is_refused(prometheus: Guarded, query: str, kind: str) -> None:
     async with Prometheus(access_to(prometheus, queries=PrometheusQueries(*[query] * 4))) as source:
-        with pytest.raises(UsageError, match=f"gives a {kind}, and not an instant vector"):
+        with pytest.raises(UsageError, match=f"gives a {kind}, not an instant vector"):
             await source.read(lambda rows: None)
 
 
@@ -150,8 +150,8 @@ async def test_a_query_of_one_s_own_counts_and_nan_does_not(prometheus: Guarded)
     found = history.measured(now())
     assert found.nodes == {"a": (("cpu", 2000),)}
     assert warnings == (
-        "usage: the answer to nodeMemory has 1 values that are no amounts, and they are left out: a (NaN)",
-        f"usage: {prometheus.url} knows nothing of nodeMemory; check usage.prometheus.queries.nodeMemory",
+        "usage: the answer to nodeMemory has 1 values that are no amounts, which are ignored: a (NaN)",
+        f"usage: {prometheus.url} has no data for nodeMemory; check usage.prometheus.queries.nodeMemory",
     )
 
 

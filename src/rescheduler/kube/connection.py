@@ -28,6 +28,11 @@ class Pem:
     path: Path | None = None
     data: bytes = field(default=b"", repr=False)
 
+    @property
+    def file_prefix(self) -> str:
+        """The file and a space, for messages; empty for inline data."""
+        return f"{self.path} " if self.path is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
@@ -204,7 +209,8 @@ class TlsContexts:
                 # Bundles may have comments in any encoding around the PEM, which itself is ASCII.
                 context = ssl.create_default_context(cadata=ca.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError) as error:
-                raise AuthError(f"{self._connection.ca.where}: holds no usable PEM certificate ({error})") from error
+                problem = f"holds no usable PEM certificate ({error})"
+                raise AuthError(f"{self._connection.ca.where}: {self._connection.ca.file_prefix}{problem}") from error
         return verify_like_go(context)
 
 

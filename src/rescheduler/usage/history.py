@@ -1,7 +1,13 @@
-"""What a pod of each workload uses on average, remembered beyond its pods.
+"""Smoothed usage: samples over time, means of workloads that outlive their pods, and the overhead of nodes.
 
-A pod that has only just started has no history of its own. Its like have: those that run beside it, or those whose
-place it took. So the mean of a workload is kept when the last of its measured pods has gone, for a day.
+A pod that has just started has no history. Its siblings have: those that run beside it, or those that it replaced. So
+the mean of a workload is kept for a day after its last measured pod is gone.
+
+Overhead is what a node uses besides its pods. `SystemOverhead` computes it from one answer of a source, with the pods
+as they stand at that time; `OverheadHistory` keeps the minimum over a window. It is the minimum, not the mean: a node's
+measurement is some seconds old, and still includes pods that have left since. So the overhead can be too large for a
+moment after each move, and is hardly ever too small. With means, a node would look hot for minutes after it was cooled,
+and would be emptied.
 """
 
 from __future__ import annotations
@@ -41,15 +47,15 @@ _MOST = 100_000  # workloads without measured pods that are remembered
 
 
 class WorkloadMeans:
-    """Means by workload; safe for use by several threads."""
+    """Means by workload; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[WorkloadKey, tuple[Requests, float]] = {}
-        """The one that was refreshed last is the last."""
+        """The one refreshed last is last."""
 
     def learn(self, keys: Sequence[WorkloadKey], used: Floats, now: float) -> dict[WorkloadKey, Requests]:
-        """Learn what pods [P] of these workloads use; what is known of each workload now, old or new."""
+        """Take in the usage of pods [P] of these workloads; return the current mean of every known workload."""
         fresh = _means(keys, used)
         with self._lock:
             for key, amounts in fresh.items():
@@ -65,66 +71,66 @@ class WorkloadMeans:
 def _means(keys: Sequence[WorkloadKey], used: Floats) -> dict[WorkloadKey, Requests]:
     numbers: dict[WorkloadKey, int] = {}
     rows = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-    told = ~np.isnan(used)
+    known = ~np.isnan(used)
     sums = np.zeros((len(numbers), len(RESOURCES)))
     counts = np.zeros((len(numbers), len(RESOURCES)))
-    np.add.at(sums, rows, np.where(told, used, 0.0))
-    np.add.at(counts, rows, told)
+    np.add.at(sums, rows, np.where(known, used, 0.0))
+    np.add.at(counts, rows, known)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.ceil(sums / counts)
     found = zip(numbers, amounts_of(means), strict=True)
     return {key: amounts for key, amounts in found if amounts}
 
 
-_AT_ONCE = 8192  # keys that are looked at under one lock: a few milliseconds
-_OTHERS = 100  # names of nodes that are looked at to tell how the source names them
+_AT_ONCE = 8192  # keys processed under one lock: a few milliseconds
+_OTHERS = 100  # node names of the source that are compared with the cluster's
 
 
 class UsageHistory:
-    """Samples over time; safe for one writer and any number of threads that read."""
+    """Samples over time; safe for one writer and any number of reading threads."""
 
     def __init__(self, settings: UsageSettings) -> None:
         self._reach = SampleLimits(settings.window, settings.max_age, settings.interval)
         self._samples = SampleStore(self._reach)
-        self._remainders = OverheadHistory(settings.window)
+        self._overheads = OverheadHistory(settings.window)
         self._workloads = WorkloadMeans()
         self._lock = threading.Lock()
         self._refused = RejectedSamples(0.0)
-        self._remainder = SystemOverhead()
+        self._overhead = SystemOverhead()
         self._said: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self._samples)
 
-    def begin(self, now: float, remainder: SystemOverhead | None = None) -> None:
-        """A source is asked now, while pods stand where the remainder knows; the answer before is done with."""
+    def begin(self, now: float, overhead: SystemOverhead | None = None) -> None:
+        """Start a new answer; `overhead` has the pods as they stand now."""
         self._refused = RejectedSamples(now)
-        self._remainder = remainder or SystemOverhead()
+        self._overhead = overhead or SystemOverhead()
 
     def take(self, rows: Iterable[Usage]) -> None:
-        """A part of the answer."""
+        """Take in a part of the answer."""
         samples = [sample for row in rows if (sample := self._sample(row)) is not None]
-        self._remainder.take(samples)
+        self._overhead.take(samples)
         with self._lock:
             self._samples.put(samples)
 
     def end(self, warnings: Iterable[str] = ()) -> None:
-        """The answer is whole, and this is what the source had to say about it."""
+        """Finish the answer, with the warnings of the source."""
         oldest = self._refused.asked - max(self._reach.max_age, self._reach.window)
-        besides = list(self._remainder.found())
-        self._remainder = SystemOverhead()
+        besides = list(self._overhead.found())
+        self._overhead = SystemOverhead()
         with self._lock:
-            self._remainders.put(besides, self._refused.asked)
+            self._overheads.put(besides, self._refused.asked)
             self._samples.forget_before(oldest)
             self._said = (*warnings, *describe_rejected(self._refused, self._reach.max_age))
 
     def failed(self, why: str) -> None:
-        """No whole answer came. What is known stays, until it is too old."""
+        """Note that there is no complete answer. Known samples stay until they are too old."""
         with self._lock:
             self._said = (f"what is used could not be read: {why}",)
 
     def measured(self, snapshot: ClusterSnapshot) -> MeasuredUsage:
-        """What the snapshot's nodes and pods use, as of the time at which it was taken."""
+        """Return the usage of the snapshot's nodes and pods at the time of the snapshot."""
         now = snapshot.taken_at if snapshot.taken_at is not None else self._refused.asked
         names = [node.name for node in snapshot.nodes]
         used = self._means([("", name) for name in names], np.full(len(names), -np.inf), now)
@@ -137,13 +143,13 @@ class UsageHistory:
         owned = [owners.key(pod) for pod in placed]
         workloads = self._workloads.learn(owned, used, now)
         if not nodes and not pods:
-            workloads = {}  # nobody measures any more: what was remembered is as old as the rest
+            workloads = {}  # nothing is measured any more, so these means are as old as the rest
         _inherit(snapshot, owners, workloads)
         measured = MeasuredUsage(nodes, pods, workloads)
         gaps = _gaps(snapshot, measured, list(zip(placed, owned, strict=True)))
         with self._lock:
             others = FirstNames(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
-            besides = self._remainders.least(nodes, now)
+            besides = self._overheads.least(nodes, now)
             said = (*self._said, *describe_gaps(gaps, others, self._reach.max_age))
         return MeasuredUsage(nodes, pods, workloads, said, besides)
 
@@ -173,7 +179,7 @@ class UsageHistory:
 
 
 def _since(pod: Pod) -> float:
-    """Samples from before are another pod's, of the same name: a pod that is made anew has a later time, too."""
+    """Return the creation time of a pod: earlier samples belong to a pod of the same name."""
     return pod.created if pod.created is not None else -np.inf
 
 
@@ -182,7 +188,7 @@ def _title(row: Usage) -> str:
 
 
 def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[WorkloadKey, Requests]) -> None:
-    """The copy of a pod, which nobody manages or which was not handed over yet, goes on with what the pod used."""
+    """Give an unmanaged or not yet adopted copy the usage of its original."""
     marked = (pod for pod in snapshot.pods if labels.ORIGINAL_POD_NAME in pod.annotations)
     copies = {
         key: (pod.namespace, pod.annotations[labels.ORIGINAL_POD_NAME])
@@ -200,7 +206,7 @@ def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[Workl
 
 
 def _gaps(snapshot: ClusterSnapshot, measured: MeasuredUsage, placed: Sequence[tuple[Pod, WorkloadKey]]) -> UsageGaps:
-    """Who should be measured, and is not. A pod that is starting or ending is nobody to wonder about."""
+    """Return the nodes and pods without usage; pods that are starting or ending need none."""
     ready = [node.name for node in snapshot.nodes if node.ready]
     running = [(pod, key) for pod, key in placed if pod.phase == "Running" and not pod.deleting]
     unknown = FirstNames(
@@ -217,34 +223,34 @@ def _gaps(snapshot: ClusterSnapshot, measured: MeasuredUsage, placed: Sequence[t
     )
 
 
-_SHORTEST = 300.0  # seconds: moves and the measuring of what came of them take a good part of a minute
+_SHORTEST = 300.0  # seconds: a move and its measurement take most of a minute
 Amounts = tuple[float, ...]
 
 
 class SystemOverhead:
-    """One answer: what each node uses, less what its pods use.
+    """The overhead from one answer: what each node uses, minus what its pods use.
 
-    A node with a pod that was not measured, such as one that has only just started, tells nothing this time: what that
-    pod uses would pass for the node's.
+    A node with a pod that was not measured, such as one that has just started, is skipped: the usage of that pod would
+    count as the node's.
     """
 
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self._unseen: dict[str, dict[str, str]] = {}
-        """Namespace → pod → node, of those that run and have not been told of yet."""
+        """Namespace → pod → node, of running pods without a sample in this answer so far."""
         self._waiting: Counter[str] = Counter()
         self._nodes: dict[str, UsageSample] = {}
         self._used: dict[str, Amounts] = {}
         self.place(pods)
 
     def place(self, pods: Iterable[Pod]) -> None:
-        """More pods that are known, and where they stand."""
+        """Add pods and their nodes."""
         for pod in pods:
             if pod.node and pod.phase == "Running":
                 self._unseen.setdefault(pod.namespace, {})[pod.name] = pod.node
                 self._waiting[pod.node] += 1
 
     def take(self, samples: Iterable[UsageSample]) -> None:
-        """A part of the answer."""
+        """Take in a part of the answer."""
         if not self._waiting:
             return
         for sample in samples:
@@ -260,7 +266,7 @@ class SystemOverhead:
                 self._used[node] = added
 
     def found(self) -> Iterable[tuple[str, float, Amounts]]:
-        """Node, time and amounts, of those whose pods are all known; NaN is what is not told of."""
+        """Yield node, time and amounts of nodes whose pods were all measured; unknown amounts are NaN."""
         for name, whole in self._nodes.items():
             if self._waiting[name] == 0:
                 used = self._used.get(name, (0.0,) * len(whole.amounts))
@@ -269,7 +275,7 @@ class SystemOverhead:
 
 
 class OverheadHistory:
-    """The least remainder of each node over a window, which is cut into cells as that of samples is."""
+    """The minimum overhead of each node over a window, which is cut into cells like that of samples."""
 
     def __init__(self, window: float) -> None:
         self._window = max(window, _SHORTEST)
@@ -277,7 +283,7 @@ class OverheadHistory:
         self._known: dict[str, dict[int, Amounts]] = {}
 
     def put(self, found: Iterable[tuple[str, float, Amounts]], now: float) -> None:
-        """More of them; what is older than the window is forgotten."""
+        """Add values, and forget those older than the window."""
         oldest = self._oldest(now)
         for name, time, amounts in found:
             cells = self._known.setdefault(name, {})
@@ -292,7 +298,7 @@ class OverheadHistory:
                 del self._known[name]
 
     def least(self, names: Iterable[str], now: float) -> Mapping[str, Requests]:
-        """What each of these nodes uses at the least besides its pods."""
+        """Return the minimum overhead of each of these nodes."""
         oldest = self._oldest(now)
         known = {name: self._known[name] for name in names if name in self._known}
         counted = {name: [row for cell, row in cells.items() if cell >= oldest] for name, cells in known.items()}

@@ -1,8 +1,7 @@
-"""metrics.k8s.io, asked for what nodes and pods use now: rows as files have them, a few hundred at a time.
+"""metrics.k8s.io as a source of usage: what nodes and pods use now, in rows as from files, a few hundred at a time.
 
-Called by `runtime.metering` every so often. The API is an optional one: whoever lacks it is told what to install. It
-is served from memory and knows no pages, so an answer is whole; it is cut into objects without being decoded whole,
-and others get their turn between the parts of it.
+The API is optional; if it is missing, the error says what to install. It has no pages, so an answer comes as a whole.
+It is cut into objects without decoding it as a whole, and other tasks run between the parts.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _Container(msgspec.Struct, gc=False):
 
 
 class _Measurement(msgspec.Struct, gc=False):
-    """One that is as it should be; whatever else comes is read by `reading`, which says what is wrong with it."""
+    """A valid object; any other is parsed by ObjectReader, which says what is wrong."""
 
     metadata: _Meta
     timestamp: str
@@ -52,7 +51,7 @@ _MEASUREMENT = msgspec.json.Decoder(_Measurement)
 
 
 class MetricsMissingError(ClusterError):
-    """The cluster does not serve metrics.k8s.io now; the message says what to do."""
+    """metrics.k8s.io is not available; the message says what to do."""
 
 
 class MetricsApi:
@@ -63,13 +62,13 @@ class MetricsApi:
         self._source = source
 
     async def read(self, take: Take) -> tuple[str, ...]:
-        """Hand all rows to `take`; what there is to say about objects that could not be read."""
+        """Pass all rows to `take`; return warnings about unreadable objects."""
         warnings: list[str] = []
         for resource in METRICS:
             try:
                 await self._list(resource, take, warnings)
             except ApiError as error:
-                raise _explained(error, resource) from error
+                raise _explain(error, resource) from error
         more = len(warnings) - _SHOWN
         return (*warnings[:_SHOWN], *((f"{self._source}: {more} more objects could not be read",) if more > 0 else ()))
 
@@ -94,7 +93,7 @@ class MetricsApi:
 
 
 def _row(kind: str, part: memoryview) -> Usage:
-    """As `objects.usage` makes it, four times as fast: of these there are 150,000 every half minute."""
+    """Make a row as `objects.usage` does, four times as fast: there are 150,000 every half minute."""
     found = _MEASUREMENT.decode(part)
     total: dict[str, int] = {}
     for usage in (found.usage, *(each.usage for each in found.containers)):
@@ -104,11 +103,11 @@ def _row(kind: str, part: memoryview) -> Usage:
     return Usage(kind, meta.namespace, meta.name, tuple(sorted(total.items())), parse_instant(found.timestamp))
 
 
-def _explained(error: ApiError, resource: ApiResource) -> ClusterError:
+def _explain(error: ApiError, resource: ApiResource) -> ClusterError:
     if error.status == 404:
         return MetricsMissingError(f"the cluster has no metrics.k8s.io; {_INSTALL}")
     if error.status == 503:
-        return MetricsMissingError(f"metrics.k8s.io is registered, but who serves it does not answer ({error.message})")
+        return MetricsMissingError(f"metrics.k8s.io is registered, but its server does not answer ({error.message})")
     if error.status == 403:
         rule = f'{{apiGroups: ["{resource.group}"], resources: ["nodes", "pods"], verbs: ["list"]}}'
         return MetricsMissingError(f"you may not list {resource.kind} ({error.message}); ask for the rule {rule}")

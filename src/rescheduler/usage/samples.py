@@ -1,8 +1,8 @@
-"""The newest samples of many nodes and pods, in arrays: what `history` keeps, and the means that it takes of them.
+"""Samples of usage: where they come from, and the newest ones of many nodes and pods in arrays, with their means.
 
-The window is cut into cells of time, and of each cell only the newest sample of a key is kept. So memory is bounded by
-the number of keys alone (264 bytes of samples each, however often is asked), and the order in which samples arrive
-does not matter. Times are seconds since 1970, and amounts are NaN where a sample does not tell of a resource.
+The window is cut into cells of time; for each cell only the newest sample of a key is kept. So memory is bounded by the
+number of keys alone (264 bytes of samples each, whatever the interval), and the order of arrival does not matter. Times
+are seconds since 1970; an amount is NaN if a sample lacks a resource.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
 
 CELLS = 10  # of a window
-_SLOTS = CELLS + 1  # one more: the window rarely begins where a cell does
+_SLOTS = CELLS + 1  # one more, because the window rarely starts with a cell
 _NEVER = -np.inf
 _AHEAD = 30.0  # seconds
-_FEWEST = 1024  # keys that there is room for from the start
+_FEWEST = 1024  # initial capacity in keys
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
-    """What was used at one time, in the order of RESOURCES."""
+    """The usage at one time, in the order of RESOURCES."""
 
     key: ObjectKey
     time: float
@@ -41,16 +41,16 @@ class UsageSample:
 
 @dataclass(frozen=True, slots=True)
 class SampleLimits:
-    """Which samples count, in seconds: those of `window` before now, if the newest is not older than `max_age`."""
+    """Which samples count, in seconds: those of the last `window`, if the newest is not older than `max_age`."""
 
     window: float
     max_age: float
     interval: float
-    """How far apart samples are meant to be: for what time one stands that has none before it."""
+    """The intended distance of samples: the time that a sample stands for if there is none before it."""
 
 
 class SampleStore:
-    """Keys and their samples."""
+    """The samples of many keys."""
 
     def __init__(self, reach: SampleLimits) -> None:
         self.reach = reach
@@ -63,23 +63,23 @@ class SampleStore:
         return self._used
 
     def index(self, key: ObjectKey) -> int:
-        """Where its samples are; -1 where there are none."""
+        """Return the index of a key's samples; -1 if there are none."""
         names = self._names.get(key[0])
         return -1 if names is None else names.get(key[1], -1)
 
     def names(self, namespace: str) -> Iterable[str]:
-        """All that are known of a namespace."""
+        """Return all names of a namespace."""
         return self._names.get(namespace, {})
 
     def put(self, samples: Iterable[UsageSample]) -> None:
-        """Keep these, where no newer one of the same cell is known."""
+        """Store samples, except where a newer one of the same cell is known."""
         newest: dict[tuple[int, int], tuple[float, tuple[float, ...]]] = {}
         for sample in samples:
             where = (self._index(sample.key), int(sample.time // self._cell) % _SLOTS)
             known = newest.get(where)
             if known is None or sample.time > known[0]:
                 newest[where] = (sample.time, sample.amounts)
-            elif sample.time == known[0]:  # told twice: the larger counts, whichever came first
+            elif sample.time == known[0]:  # given twice: the larger counts, in any order
                 newest[where] = (sample.time, tuple(np.fmax(known[1], sample.amounts).tolist()))
         if not newest:
             return
@@ -95,10 +95,10 @@ class SampleStore:
         self._amounts[keys[chosen], slots[chosen]] = amounts[chosen]
 
     def means(self, indexes: Indexes, now: float, since: Floats) -> Floats:
-        """[K, resource]: what each key used on average, weighted by time; NaN where no sample is new enough.
+        """[K, resource]: the mean usage of each key, weighted by time; NaN where no sample is new enough.
 
-        A sample tells of the time since the one before it, but of no more than `max_age`: after a gap it would else
-        outweigh all others. The oldest stands for `interval`. Samples from before `since` [K] are another pod's.
+        A sample stands for the time since the one before it, but for at most `max_age`: otherwise it would outweigh all
+        others after a gap. The oldest stands for `interval`. Samples before `since` [K] belong to an earlier pod.
         """
         rows = np.maximum(indexes, 0)
         times = np.where(indexes[:, None] >= 0, self._times[rows], _NEVER)
@@ -114,15 +114,15 @@ class SampleStore:
         means = np.full((len(times), len(RESOURCES)), np.nan)
         for at in range(len(RESOURCES)):
             column = amounts[:, :, at]
-            told = counts & ~np.isnan(column)
-            newest = np.where(told, times, _NEVER).max(axis=1)
-            # If the window is shorter than max_age, the newest one may lie before it, and stands alone.
-            chosen = told & (within | (times == newest[:, None]))
+            known = counts & ~np.isnan(column)
+            newest = np.where(known, times, _NEVER).max(axis=1)
+            # If the window is shorter than max_age, the newest one may be before it, and counts alone.
+            chosen = known & (within | (times == newest[:, None]))
             means[:, at] = _weighted(column, span, chosen, newest >= now - self.reach.max_age)
         return means
 
     def forget_before(self, time: float) -> None:
-        """Forget keys without a sample of that time or later, once it pays: when they are a tenth of all."""
+        """Forget keys without a sample since that time, once these are a tenth of all keys."""
         alive = self._times[: self._used].max(axis=1, initial=_NEVER) >= time
         if (self._used - np.count_nonzero(alive)) * 10 <= self._used:
             return
@@ -157,7 +157,7 @@ class SampleStore:
 
 
 def amounts_of(means: Floats) -> list[Requests]:
-    """Of each row what is known, as amounts. Rows that know all come first to mind: 150,000 of them take 60 ms."""
+    """Convert each row to amounts, without unknown ones. Complete rows are the fast path: 150,000 take 60 ms."""
     whole = np.where(np.isnan(means), -1, means).astype(np.int64).tolist()
     cpu, memory = RESOURCES
     return [((cpu, used), (memory, held)) if used >= 0 <= held else _known_of((used, held)) for used, held in whole]
@@ -168,7 +168,7 @@ def _known_of(amounts: Sequence[int]) -> Requests:
 
 
 def latest_time(now: float, reach: SampleLimits) -> float:
-    """The latest time that a sample may be of: clocks of nodes differ a little."""
+    """Return the latest time that a sample may have: clocks of nodes differ a little."""
     return now + max(_AHEAD, reach.interval)
 
 
@@ -177,12 +177,12 @@ def _empty(keys: int) -> tuple[Floats, Any]:
 
 
 def _weighted(amounts: Floats, span: Floats, chosen: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> Floats:
-    """The mean of the chosen; NaN where the newest is too old. Rounded up, as everything that is counted is."""
+    """Return the mean of the chosen samples, rounded up like all amounts; NaN where the newest is too old."""
     weights = np.where(chosen, span, 0.0)
     total = weights.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(chosen, weights * amounts, 0.0).sum(axis=1) / total
-    # Sums of floats may leave what they are made of by a little: a mean never does.
+    # Rounding may take a sum of floats slightly out of its range; a mean never leaves it.
     low = np.where(chosen, amounts, np.inf).min(axis=1)
     high = np.where(chosen, amounts, -np.inf).max(axis=1)
     bounded = np.minimum(np.maximum(means, low), high)
@@ -190,34 +190,34 @@ def _weighted(amounts: Floats, span: Floats, chosen: NDArray[np.bool_], fresh: N
 
 
 class UsageError(Exception):
-    """What is used could not be read; the message names the place and the cure."""
+    """Usage could not be read; the message has the source and the cure."""
 
 
 class UsageFileError(UsageError):
-    """A token, certificate or key that cannot be read or does not load."""
+    """A token, certificate or key that cannot be read or loaded."""
 
 
 class QueryError(UsageError):
-    """An answer of a Prometheus that is none, or not to our question."""
+    """An invalid answer of a Prometheus, or a refused query."""
 
 
 Take = Callable[[Sequence[Usage]], None]
-"""Told a part of an answer."""
+"""Called with a part of an answer."""
 
 
 class UsageBackend(Protocol):
-    """Who is asked."""
+    """A source of usage."""
 
     async def read(self, take: Take) -> tuple[str, ...]:
-        """Hand over all that is used now; sentences about what is wrong with the answer. An error says why there is
-        none: a UsageError, or one of the cluster's."""
+        """Pass the current usage on; return sentences about problems in the answer. UsageError or ClusterError says
+        why there is no answer."""
 
 
 _SHOWN = 3
 
 
 class FirstNames:
-    """Of any number of names, the first three and how many there are."""
+    """The first three of any number of names, and their count."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.count = 0
@@ -226,7 +226,7 @@ class FirstNames:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """One more."""
+        """Add a name."""
         self.count += 1
         if len(self._first) < _SHOWN:
             self._first.append(name)
@@ -241,7 +241,7 @@ class FirstNames:
 
 @dataclass(slots=True)
 class RejectedSamples:
-    """Whose samples were refused of one answer, and why; `asked` is when."""
+    """The rejected samples of one answer by reason; `asked` is the time of the request."""
 
     asked: float
     rows: int = 0
@@ -252,18 +252,18 @@ class RejectedSamples:
 
 @dataclass(frozen=True, slots=True)
 class UsageGaps:
-    """Who is counted by requests because nothing else is known, of how many."""
+    """The nodes and pods without usage, which are counted by requests."""
 
     nodes: FirstNames
     of_nodes: int
     pods: FirstNames
     of_pods: int
     timeless: bool
-    """Whether the time is not known at which the snapshot was taken."""
+    """Whether the snapshot has no time."""
 
 
 def describe_rejected(refused: RejectedSamples, max_age: float) -> Iterator[str]:
-    """A sentence for each reason."""
+    """Yield a sentence for each reason."""
     for names, why in (
         (refused.old, f"older than {format_duration(max_age)}"),
         (refused.ahead, "from a time that has not come yet (clocks differ)"),
@@ -275,7 +275,7 @@ def describe_rejected(refused: RejectedSamples, max_age: float) -> Iterator[str]
 
 
 def describe_gaps(gaps: UsageGaps, others: FirstNames, max_age: float) -> Iterator[str]:
-    """A sentence for nodes and one for pods; `others` are names by which the source knows nodes that we do not."""
+    """Yield a sentence for nodes and one for pods; `others` are node names of the source that the cluster lacks."""
     newer = f"no sample of the last {format_duration(max_age)}"
     if gaps.nodes:
         counted = "they are counted by their pods"

@@ -47,14 +47,14 @@ def test_amounts_are_rounded_up_and_bounded() -> None:
 def test_a_value_that_is_no_amount_is_left_out_and_said(text: str) -> None:
     found = parse_result(NODE_CPU, vector_of(({"node": "a"}, text), ({"node": "b"}, "2")))
     assert list(found.amounts) == [("", "b")]
-    said = "usage: the answer to nodeCpu has 1 values that are no amounts, and they are left out: "
+    said = "usage: the answer to nodeCpu has 1 values that are no amounts, which are ignored: "
     assert found.warnings == (f"{said}a ({text})",)
 
 
 def test_a_series_without_a_name_is_left_out_and_said() -> None:
     found = parse_result(POD_MEMORY, vector_of(({"pod": "web"}, "1"), ({"namespace": "shop"}, "1"), ({}, "1")))
     assert found.amounts == {}
-    why = "without the labels namespace and pod, and they are left out"
+    why = "without the labels namespace and pod, which are ignored"
     assert found.warnings == (
         f"usage: the answer to podMemory has 3 series {why}: {{pod=web}}, {{namespace=shop}}, {{}}",
     )
@@ -78,13 +78,13 @@ def test_a_series_that_is_none_costs_only_itself() -> None:
 
 @pytest.mark.parametrize("kind", ["matrix", "scalar", "string"])
 def test_an_answer_that_is_no_vector_is_refused(kind: str) -> None:
-    with pytest.raises(QueryError, match=f"queries.nodeCpu gives a {kind}, and not an instant vector"):
+    with pytest.raises(QueryError, match=f"queries.nodeCpu gives a {kind}, not an instant vector"):
         parse_result(NODE_CPU, answered(kind, [NOW, "1"]))
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"status":"success","data":{"resultType":"vector"}}'])
 def test_what_is_no_answer_of_a_prometheus_is_refused(body: bytes) -> None:
-    with pytest.raises(QueryError, match=r"is not one of a Prometheus|refuses"):
+    with pytest.raises(QueryError, match=r"does not come from a Prometheus|refuses"):
         parse_result(NODE_CPU, body)
 
 

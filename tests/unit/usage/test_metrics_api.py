@@ -89,7 +89,7 @@ async def test_an_object_that_makes_no_sense_costs_only_itself(tmp_path: Path) -
         (status_answer(404, "NotFound", "no"), "the cluster has no metrics.k8s.io; install metrics-server"),
         (
             status_answer(503, "ServiceUnavailable", "the server is currently unable to handle the request"),
-            "metrics.k8s.io is registered, but who serves it does not answer",
+            "metrics.k8s.io is registered, but its server does not answer",
         ),
         (
             status_answer(403, "Forbidden", "not you"),

@@ -23,7 +23,7 @@ from tests.unit.usage.prometheus_answers import refused, vector_of
 
 QUERY = "/api/v1/query"
 QUERIES = PrometheusQueries("n_cpu", "n_mem", "p_cpu", "p_mem")
-NOT_A_VECTOR = "and not an instant vector with a value for each node or pod"
+NOT_A_VECTOR = "not an instant vector with a value for each node or pod"
 A, WEB = {"node": "a"}, {"namespace": "shop", "pod": "web"}
 
 
@@ -164,9 +164,9 @@ async def test_a_rotated_ca_is_trusted_from_the_next_question_on(tmp_path: Path)
     [
         ({"ca_file": "none"}, r"usage.prometheus.caFile: cannot read .*none: No such file"),
         ({"ca_file": "junk"}, r"usage.prometheus.caFile: .*junk holds no usable PEM certificate"),
-        ({"certificate_file": "junk", "key_file": "junk"}, r"do not load as a certificate and its key"),
+        ({"certificate_file": "junk", "key_file": "junk"}, r"the client certificate and key do not load"),
         ({"certificate_file": "crt", "key_file": "none"}, r"usage.prometheus.keyFile: cannot read"),
-        ({"certificate_file": "crt", "key_file": "locked"}, r"usage.prometheus.keyFile: .* is encrypted"),
+        ({"certificate_file": "crt", "key_file": "locked"}, r"usage.prometheus.keyFile: the client key is encrypted"),
     ],
 )
 async def test_files_that_are_no_good_are_named(tmp_path: Path, files: Mapping[str, str], said: str) -> None:
@@ -196,9 +196,9 @@ async def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else(tmp_pa
     ("status", "cure"),
     [
         (401, "answers 401 Unauthorized; check bearerTokenFile or certificateFile"),
-        (403, "answers 403 Forbidden; whose token or certificate this is may not query it"),
-        (404, "answers 404 Not Found; no Prometheus API is there: check the path in url"),
-        (500, "answers 500 Internal Server Error; look into its log"),
+        (403, "answers 403 Forbidden; the user of this token or certificate may not query it"),
+        (404, "answers 404 Not Found; there is no Prometheus API: check the path in url"),
+        (500, "answers 500 Internal Server Error; look at its log"),
     ],
 )
 async def test_a_refusal_names_the_address_and_the_cure(status: int, cure: str) -> None:
@@ -237,7 +237,7 @@ async def test_an_empty_answer_says_which_query_to_look_at() -> None:
         server.script(QUERY, Answer(body=vector_of()))
         rows, warnings = await asked(access_to(server))
     assert rows == []
-    assert warnings[0] == f"usage: {server.url} knows nothing of nodeCpu; check usage.prometheus.queries.nodeCpu"
+    assert warnings[0] == f"usage: {server.url} has no data for nodeCpu; check usage.prometheus.queries.nodeCpu"
     assert len(warnings) == 4
 
 
@@ -266,10 +266,10 @@ async def test_who_is_not_there_is_named_without_what_is_secret() -> None:
 async def test_who_hangs_up_in_the_middle_is_said_so() -> None:
     async with api_server(plain=True) as server:
         server.script(QUERY, Answer(body=b"{", promised=100))
-        assert "hung up" in await failure(access_to(server))
+        assert "closed the connection" in await failure(access_to(server))
 
 
 async def test_who_speaks_no_tls_is_said_so() -> None:
     async with api_server(plain=True) as server:
         said = await failure(access_to(server, url=server.url.replace("http:", "https:")))
-    assert "speaks no TLS" in said
+    assert "does not speak TLS" in said
