@@ -61,16 +61,16 @@ _applying = group_options(
             metavar="FILE",
             type=click.Path(),
             required=True,
-            help="The plan: what `rescheduler plan -o json` or `-o yaml` wrote; - is standard input.",
+            help="The plan, as written by `rescheduler plan -o json` or `-o yaml`; - is standard input.",
         ),
         click.option("-n", "--namespace", metavar="NAMESPACE", help="Apply only this namespace's moves."),
         config_option,
-        click.option("--dry-run", is_flag=True, help="Check everything and order nothing."),
+        click.option("--dry-run", is_flag=True, help="Check everything, and order nothing."),
         click.option(
             "-o",
             "--output",
             type=click.Choice([*FORMATS, "name"]),
-            help="json and yaml are a contract (docs/plan-format.md); name prints the migrations that there are now.",
+            help="json and yaml are stable (docs/plan-format.md); name prints the names of the migrations.",
         ),
     ],
 )
@@ -84,10 +84,10 @@ _applying = group_options(
 def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -> None:
     """Order the moves of a reviewed plan.
 
-    Each move is held against the cluster as it is now, and refused with the reason if its pod or node is no longer what
-    the plan saw, if it is being moved already, or if it may or can not be moved any more. Moves that stand or fall
-    together are refused together. The others become PodMigrations, which the controller carries out. Applying the same
-    plan again orders nothing twice.
+    Each move is checked against the current cluster. It is refused, with the reason, if its pod or node has changed
+    since the plan, if the pod is being moved already, or if it may not or cannot be moved any more. Moves that belong
+    together are refused together. The others become PodMigrations, which the controller carries out. Applying a plan
+    twice orders nothing twice.
 
     \b
     Examples:

@@ -59,12 +59,12 @@ _deciding = group_options(
     "deciding",
     ApproveOptions,
     [
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="Only what is in this namespace."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="What is in any namespace."),
-        click.option("--all", "everything", is_flag=True, help="Decide on everything that waits."),
-        click.option("--list", "listing", is_flag=True, help="Only show what waits; the same as naming nothing."),
-        click.option("--reject", "rejects", is_flag=True, help="Reject instead: the moves are given up."),
-        click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing."),
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="Only moves in this namespace."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Moves in all namespaces."),
+        click.option("--all", "everything", is_flag=True, help="Decide on all waiting moves."),
+        click.option("--list", "listing", is_flag=True, help="Only list waiting moves; the default without a name."),
+        click.option("--reject", "rejects", is_flag=True, help="Reject instead: the moves are dropped."),
+        click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing."),
         config_option,
         click.option(
             "-o",
@@ -72,9 +72,9 @@ _deciding = group_options(
             type=click.Choice(["table", *FORMATS, "name"]),
             default="table",
             show_default=True,
-            help="How what waits is shown.",
+            help="Output format of the list.",
         ),
-        click.option("--no-headers", is_flag=True, help="Leave the headers of the table out."),
+        click.option("--no-headers", is_flag=True, help="Omit the headers of the table."),
     ],
 )
 
@@ -85,7 +85,7 @@ _deciding = group_options(
 @_deciding
 @messages.verbose_option
 def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOptions) -> None:
-    """Approve of moves that wait for it, or reject them.
+    """Approve waiting moves, or reject them.
 
     With `approval: required` in its configuration the controller stores its plans and waits. Without a name, what waits
     is shown. PLAN is in the first column, and means all moves of that plan in any namespace unless -n is given;

@@ -33,10 +33,10 @@ _extent = group_options(
             "--config",
             metavar="FILE",
             type=click.Path(),
-            help="The controller's configuration, which says what its Lease is called; - is standard input.",
+            help="The controller's configuration, for the name of its Lease; - is standard input.",
         ),
-        click.option("--crds", is_flag=True, help="Remove the CustomResourceDefinition of PodMigration, too."),
-        click.option("--dry-run", is_flag=True, help="Say what would be undone, and change nothing."),
+        click.option("--crds", is_flag=True, help="Also remove the CustomResourceDefinition of PodMigration."),
+        click.option("--dry-run", is_flag=True, help="Show what would be undone, and change nothing."),
         click.option("-y", "--yes", is_flag=True, help="Do not ask."),
     ],
 )
@@ -47,7 +47,7 @@ _extent = group_options(
 @_extent
 @messages.verbose_option
 def cleanup(access: AccessOptions, extent: CleanupOptions) -> None:
-    """Undo all that is ours in the cluster, before an uninstall.
+    """Undo all changes in the cluster, before an uninstall.
 
     Moves under way are rolled back. Copies, temporary disruption budgets, pauses, preferences, deletion costs, marks
     and cordons of ours are taken back, also the trace of finished moves on pods; the webhook's registration and

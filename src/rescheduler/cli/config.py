@@ -31,8 +31,8 @@ def config_group() -> None:
 def check(files: tuple[str, ...]) -> None:
     """Check configuration files; FILE may be - for standard input.
 
-    Exits 0 when all are sound, 2 when one is wrong, and 1 when one cannot be read; every error is on stderr, with its
-    path.
+    Exits 0 if all are valid, 2 if one is invalid, and 1 if one cannot be read. All errors go to stderr, with their
+    paths.
     """
     codes = set()
     for file in files:
@@ -48,14 +48,17 @@ def check(files: tuple[str, ...]) -> None:
 
 
 @config_group.command(
-    "show", short_help="Print the configuration in force, with all defaults.", epilog=messages.EXIT_CODES
+    "show", short_help="Print the effective configuration, with all defaults.", epilog=messages.EXIT_CODES
 )
 @click.option(
-    "--config", "file", metavar="FILE", help="Configuration file, or - for standard input; none shows the defaults."
+    "--config",
+    "file",
+    metavar="FILE",
+    help="Configuration file, or - for standard input. Default: no file, only defaults.",
 )
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def show(file: str | None, output: str) -> None:
-    """Print the configuration in force: every field, with defaults, in the native form."""
+    """Print the effective configuration: every field, with defaults, in the native form."""
     try:
         config = _read(file)
     except config_errors.ConfigErrors as errors:

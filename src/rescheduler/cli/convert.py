@@ -23,17 +23,19 @@ _FORMATS = ("yaml", "json")
 @click.option(
     "-f", "--filename", "file", metavar="FILE", required=True, help="The configuration to convert, or - for stdin."
 )
-@click.option("-o", "--output", metavar="FILE", default=STDIN, help="Where to write it; without it, or with -: stdout.")
-@click.option("--strict", is_flag=True, help="Exit with 4 if anything has no counterpart; it is written all the same.")
+@click.option("-o", "--output", metavar="FILE", default=STDIN, help="Output file; default, or with -: stdout.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with 4 if anything has no counterpart; the output is written anyway."
+)
 @messages.verbose_option
 def convert(file: str, output: str, *, strict: bool) -> None:
     """Convert the configuration of another tool into ours.
 
     Reads a DeschedulerPolicy of descheduler (v1alpha2), a DeschedulerConfiguration of koordinator, and a
     KubeSchedulerConfiguration with the plugin Rescheduler; also out of a ConfigMap, out of values of descheduler's
-    chart, and among other documents. Prints a ReschedulerConfiguration that says the same, with comments where a value
-    is not quite what it was, and says on stderr what has no counterpart. What is not known or not understood is never
-    left out in a way that has more pods moved.
+    chart, and among other documents. Prints an equivalent ReschedulerConfiguration, with comments where a value
+    differs, and lists on stderr what has no counterpart. Unknown options are never dropped in a way that would move
+    more pods.
 
     \b
     Examples:

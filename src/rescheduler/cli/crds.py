@@ -12,12 +12,12 @@ from rescheduler.cli.output.documents import FORMATS, document_text
 
 
 @click.command("crds")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="In which form.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format.")
 @verbose_option
 def crds(output: str) -> None:
     """Print the CustomResourceDefinition of PodMigration.
 
-    `rescheduler run` installs it by itself where it may. Where it may not, somebody who may does so with this.
+    `rescheduler run` installs it if it has the right to. Otherwise an administrator does, with this.
 
     \b
     Examples:

@@ -1,6 +1,6 @@
-"""`rescheduler explain`: why one pod is moved or isn't, and what each node says to it.
+"""`rescheduler explain`: why one pod is moved or not, node by node.
 
-The same flags as `plan` lead to the same plan; `planning.explain` says what there is to say, `output` shows it.
+The same flags as `plan` give the same plan; `planning.explain` explains it, and `output` formats the explanation.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _POD_KINDS = ("pod", "pods", "po")
 @input_options
 @policy_options
 @now_option
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace, when POD doesn't say it.")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace, if POD does not include it.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", *FORMATS]),
     default="table",
     show_default=True,
-    help="wide names every node; json and yaml have all there is to say.",
+    help="wide lists every node; json and yaml have everything.",
 )
 @messages.verbose_option
 def explain(pod: str, inputs: InputOptions, wanted: PolicyFlags, **flags: str | float | None) -> None:
-    """Say why a pod is moved or isn't, and what each node says to it.
+    """Explain why a pod is moved or not, node by node.
 
     POD may be NAMESPACE/POD, or POD or pod/POD with -n.
 

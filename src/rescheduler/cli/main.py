@@ -24,20 +24,20 @@ _COMMANDS = {
     "run": ("run:run", "Run the controller: watch the cluster, plan, and move pods."),
     "demo": (_PLUGIN, "Show rescheduling at work, without a cluster."),
     "plan": ("plan:plan", "Show which pods should move where, and why."),
-    "explain": ("explain:explain", "Say why a pod is moved or isn't, and what each node says to it."),
-    "snapshot": ("snapshot:snapshot", "Record what `plan -f` reads, without secrets."),
+    "explain": ("explain:explain", "Explain why a pod is moved or not, node by node."),
+    "snapshot": ("snapshot:snapshot", "Record a cluster for `plan -f`, without secrets."),
     "apply": ("apply:apply", "Order the moves of a reviewed plan."),
     "move": ("move:move", "Move one pod to another node."),
-    "migrations": ("migrations:migrations", "Show the moves that are ordered, under way and over."),
-    "approve": ("approve:approve", "Approve of moves that wait for it, or reject them."),
-    "maintenance": ("maintenance:maintenance", "Empty nodes for work on them, and take them back."),
-    "pause": ("pause:pause", "Pause rescheduling: nothing new is begun."),
-    "resume": ("pause:resume", "Go on after a pause."),
-    "cleanup": ("cleanup:cleanup", "Undo all that is ours in the cluster, before an uninstall."),
+    "migrations": ("migrations:migrations", "Show ordered, running and finished moves."),
+    "approve": ("approve:approve", "Approve waiting moves, or reject them."),
+    "maintenance": ("maintenance:maintenance", "Empty nodes for maintenance, and put them back to use."),
+    "pause": ("pause:pause", "Pause rescheduling: no new moves begin."),
+    "resume": ("pause:resume", "Resume after a pause."),
+    "cleanup": ("cleanup:cleanup", "Undo all changes in the cluster, before an uninstall."),
     "crds": ("crds:crds", "Print the CustomResourceDefinition of PodMigration."),
     "scheduler-config": (
         "scheduler_config:scheduler_config",
-        "Print what has a stock kube-scheduler ask our extender.",
+        "Print a kube-scheduler configuration that uses our extender.",
     ),
     "config": ("config:config_group", "Check and show configurations."),
     "convert": ("convert:convert", "Convert the configuration of another tool into ours."),
@@ -143,7 +143,7 @@ def _as_click_has_it(args: Sequence[str]) -> list[str]:
 @click.version_option(__version__, prog_name="rescheduler", message="%(prog)s %(version)s")
 @messages.verbose_option
 def root() -> None:
-    """Move Kubernetes pods to where they should be: safely, with reasons, and with the plan shown first.
+    """Move Kubernetes pods to better nodes: safely, with reasons, and with the plan shown first.
 
     Data goes to stdout, messages to stderr. NO_COLOR turns colours off.
     """

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from rescheduler.planning.maintenance import DrainStatus
 
 _EQUIPPED = "with NodeMaintenance among its enabledStrategies"
-_dry_run = click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
 
 
 @click.group("maintenance")
 def maintenance() -> None:
-    """Empty nodes for work on them, and take them back.
+    """Empty nodes for maintenance, and put them back to use.
 
     A node under maintenance carries the label `scheduler.alpha.kubernetes.io/maintenance: "true"`. A controller with
     NodeMaintenance among its enabledStrategies cordons it and moves its pods away. Without the label it is uncordoned.
@@ -48,9 +48,9 @@ def start(
 ) -> None:
     """Empty nodes and keep them empty.
 
-    Marks the nodes, and shows how many pods are left until they are empty. Pods that cannot be moved are named with the
-    reason; when only such pods are left, it ends with exit code 4. It says so if no controller runs, or if none has
-    cordoned the nodes after 20 seconds. Ctrl-C only ends the waiting.
+    Labels the nodes, and shows how many pods are left until they are empty. Pods that cannot be moved are listed with
+    the reason; when only such pods are left, the exit code is 4. Warns if no controller runs, or if none has cordoned
+    the nodes after 20 seconds. Ctrl-C only stops waiting.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def start(
 def stop(nodes: tuple[str, ...], access: AccessOptions, *, dry_run: bool) -> None:
     """Let nodes take pods again.
 
-    Takes the mark off. The controller then uncordons the node, if it was the one who cordoned it.
+    Removes the label. The controller then uncordons the node, if the controller cordoned it.
 
     \b
     Examples:
@@ -101,13 +101,13 @@ def stop(nodes: tuple[str, ...], access: AccessOptions, *, dry_run: bool) -> Non
     show_default=True,
     help="wide says why pods are refused; json and yaml name every pod.",
 )
-@click.option("--no-headers", is_flag=True, help="Leave the headers of the table out.")
+@click.option("--no-headers", is_flag=True, help="Omit the headers of the table.")
 @messages.verbose_option
 def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | None) -> None:
     """Show nodes under maintenance, and what is left on them.
 
-    TO MOVE are the pods that are still to go, REFUSED those that will not until somebody changes something, STAYING
-    those of DaemonSets and of the node itself.
+    TO MOVE counts pods that will be moved, REFUSED pods that cannot be moved until something changes, STAYING pods of
+    DaemonSets and of the node itself.
 
     \b
     Examples:

@@ -66,7 +66,7 @@ verbose_option = click.option(
     count=True,
     expose_value=False,
     callback=_set_verbose,
-    help="Say more on stderr: what was read, how long it took, every warning.",
+    help="Print more on stderr: what was read, how long it took, every warning.",
 )
 
 

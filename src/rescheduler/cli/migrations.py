@@ -62,15 +62,15 @@ _showing = group_options(
     "showing",
     MigrationsOptions,
     [
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="Show this namespace's; else the context's."),
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="Show this namespace (default: the context's)."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces."),
-        click.option("-l", "--selector", metavar="SELECTOR", help="Show only those with these labels (a=b,c)."),
+        click.option("-l", "--selector", metavar="SELECTOR", help="Show only migrations with these labels (a=b,c)."),
         click.option(
             "--phase",
             "phases",
             multiple=True,
             type=click.Choice([phase.value.lower() for phase in Phase], case_sensitive=False),
-            help="Show only those in this phase; may be repeated.",
+            help="Show only migrations in this phase; may be repeated.",
         ),
         click.option(
             "-o",
@@ -78,10 +78,10 @@ _showing = group_options(
             type=click.Choice(["table", "wide", *FORMATS, "name"]),
             default="table",
             show_default=True,
-            help="wide has more columns; json and yaml are the objects themselves.",
+            help="wide has more columns; json and yaml are the objects.",
         ),
-        click.option("--no-headers", is_flag=True, help="Leave the headers of the table out."),
-        click.option("-w", "--watch", is_flag=True, help="Then go on and show each change, until interrupted."),
+        click.option("--no-headers", is_flag=True, help="Omit the headers of the table."),
+        click.option("-w", "--watch", is_flag=True, help="Keep showing changes, until interrupted."),
     ],
 )
 
@@ -92,10 +92,10 @@ _showing = group_options(
 @_showing
 @messages.verbose_option
 def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptions) -> None:
-    """Show the moves that are ordered, under way and over.
+    """Show ordered, running and finished moves.
 
-    The same as `kubectl get pmig`, with the time that each is old and what it waits for. Those that are over are kept
-    for `migration.keepFinished` of the configuration.
+    Like `kubectl get pmig`, with the age of each move and what it waits for. Finished moves are kept for
+    `migration.keepFinished` of the configuration.
 
     \b
     Examples:

@@ -136,12 +136,12 @@ _access: Sequence[Option] = (
     click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."),
     click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
     click.option("--as", "as_user", metavar="USER", help="Act as this user."),
-    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="… and group; may be repeated."),
+    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Act as this group; may be repeated."),
     click.option(
         "--request-timeout",
         type=_timeout,
         metavar="DURATION",
-        help="How long one request to the API server may take, such as 30s; 0 is no limit.",
+        help="Timeout of one request to the API server, such as 30s; 0 is no limit.",
     ),
 )
 
@@ -158,8 +158,8 @@ input_options = group_options(
             multiple=True,
             metavar="FILE",
             type=click.Path(),
-            help="Read the cluster from what `kubectl get … -A -o json|yaml` or `rescheduler snapshot` wrote, gzipped "
-            "or not; - is standard input. May be repeated. Without it, the live cluster is read.",
+            help="Read the cluster from the output of `kubectl get … -A -o json|yaml` or of `rescheduler snapshot`, "
+            "gzipped or not; - is standard input. May be repeated. Default: the live cluster.",
         ),
         *_access,
     ],
@@ -232,7 +232,7 @@ config_option = click.option(
     "--config",
     metavar="FILE",
     type=click.Path(),
-    help="The controller's configuration, which says what is never moved; - is standard input.",
+    help="The controller's configuration; - is standard input.",
 )
 
 
@@ -248,7 +248,7 @@ def waiting_options(until: str, *, wait: bool) -> Option:
                 type=_limited,
                 default="0",
                 metavar="DURATION",
-                help="How long to wait, such as 5m; 0, the default, is no limit. What was ordered goes on after it.",
+                help="How long to wait, such as 5m; 0 (default) is no limit. Moves go on after it.",
             ),
         ],
     )
@@ -258,6 +258,6 @@ now_option = click.option(
     "--now",
     type=_instant,
     metavar="TIME",
-    help="The time that pods' ages are reckoned from (2026-11-15T08:30:00Z); without it the time that a recording "
-    "of `rescheduler snapshot` carries or, on a live cluster, the clock.",
+    help="The current time (2026-11-15T08:30:00Z), for the ages of pods. Default: the time in the recording "
+    "of `rescheduler snapshot`, or on a live cluster the clock.",
 )

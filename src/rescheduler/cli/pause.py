@@ -35,10 +35,10 @@ _meant = group_options(
     PauseOptions,
     [
         click.option(
-            "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace; else where its Lease is."
+            "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace (default: that of its Lease)."
         ),
         config_option,
-        click.option("--dry-run", is_flag=True, help="Only say how things stand, and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Only show the current state, and change nothing."),
     ],
 )
 
@@ -46,14 +46,14 @@ _meant = group_options(
 @click.command("pause", epilog=messages.EXIT_CODES)
 @access_options
 @_meant
-@click.option("--reason", metavar="TEXT", default="", help="Why, for those who wonder why nothing is moved.")
+@click.option("--reason", metavar="TEXT", default="", help="The reason, shown to others.")
 @messages.verbose_option
 def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
-    """Pause rescheduling: nothing new is begun until `rescheduler resume`.
+    """Pause rescheduling: no new moves begin until `rescheduler resume`.
 
-    Plans are made and shown, and none is ordered. Moves that are ordered already, by a plan or by hand, wait; so does
-    emptying nodes under maintenance, and making failed pods elsewhere. What has begun is brought to its end. It holds
-    for all replicas, and after a restart. Pausing again leaves the first pause as it is.
+    Plans are made and shown, but not carried out. Moves that are ordered already wait; so do the emptying of nodes
+    under maintenance and the rescheduling of failed pods. Moves under way are finished. The pause applies to all
+    replicas, and survives a restart. Pausing again keeps the first pause.
 
     \b
     Examples:
@@ -80,9 +80,9 @@ def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
 @_meant
 @messages.verbose_option
 def resume(access: AccessOptions, meant: PauseOptions) -> None:
-    """Go on after a pause.
+    """Resume after a pause.
 
-    Plans are ordered again, and what has waited begins, if it still holds.
+    Plans are carried out again. Waiting moves begin, if they are still valid.
 
     \b
     Examples:

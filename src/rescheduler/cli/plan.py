@@ -52,7 +52,7 @@ _showing = group_options(
     PlanOptions,
     [
         click.option("-n", "--namespace", metavar="NAMESPACE", help="Show only this namespace's pods."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces, as is done anyway."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (default)."),
         click.option("-l", "--selector", metavar="SELECTOR", help="Show only pods with these labels (a=b,c in (d,e))."),
         click.option(
             "-o",
@@ -60,11 +60,11 @@ _showing = group_options(
             type=click.Choice(["table", "wide", *FORMATS, "name"]),
             default="table",
             show_default=True,
-            help="table is for people, and wide has more of it; json and yaml are a contract (docs/plan-format.md); "
-            "name prints `pod/NAME -n NAMESPACE`, ready for `xargs -L1 kubectl describe`, and just `pod/NAME` with -n.",
+            help="table; wide has more columns; json and yaml are stable (docs/plan-format.md); "
+            "name prints `pod/NAME -n NAMESPACE`, for `xargs -L1 kubectl describe`, or `pod/NAME` with -n.",
         ),
-        click.option("--no-headers", is_flag=True, help="Leave the headers of tables out."),
-        click.option("--exit-code", is_flag=True, help="Exit with 3 when there is something to move, shown or not."),
+        click.option("--no-headers", is_flag=True, help="Omit the headers of tables."),
+        click.option("--exit-code", is_flag=True, help="Exit with 3 if there is something to move, shown or not."),
     ],
 )
 
@@ -78,8 +78,7 @@ _showing = group_options(
 def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, showing: PlanOptions) -> None:
     """Show which pods should move where, and why.
 
-    The cluster is read from files or from the live cluster; nothing is changed there. The same input and configuration
-    give the same plan.
+    Reads files or the live cluster, and changes nothing. The same input and configuration give the same plan.
 
     \b
     Examples:

@@ -30,8 +30,8 @@ _manners = group_options(
     "manners",
     RunRequest,
     [
-        click.option("--once", is_flag=True, help="Make one plan, carry it out, and end."),
-        click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing."),
+        click.option("--once", is_flag=True, help="Make one plan, carry it out, and exit."),
+        click.option("--dry-run", is_flag=True, help="Log what would be moved, and change nothing."),
         click.option(
             "--leader-elect/--no-leader-elect",
             default=None,
@@ -40,7 +40,7 @@ _manners = group_options(
         click.option(
             "--ui-insecure-local",
             is_flag=True,
-            help="Let everybody on this machine use the page's buttons without signing in; web.bindAddress must be a "
+            help="Allow the page's buttons without signing in, for everyone on this machine; web.bindAddress must be a "
             "loopback address.",
         ),
         click.option(
@@ -48,7 +48,7 @@ _manners = group_options(
             type=click.Choice(["text", "json"]),
             default="text",
             show_default=True,
-            help="How log lines are written to stderr; -v tells every command.",
+            help="Log format on stderr; -v also logs every write to the API server.",
         ),
     ],
 )
@@ -62,10 +62,10 @@ _manners = group_options(
 def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
 
-    Every reschedulingInterval a plan is made; its moves become PodMigrations (kubectl get pmig), and are carried out
-    within the limits of the configuration. Of several replicas one acts. A configuration file that changes is re-read,
-    and refused if it is wrong. SIGTERM and SIGINT end it: nothing new is begun, and what is under way is finished or
-    left so that the next one goes on.
+    Makes a plan every reschedulingInterval. Its moves become PodMigrations (kubectl get pmig), which are carried out
+    within the limits of the configuration. Of several replicas, the leader acts. A changed configuration file is
+    re-read, and rejected if it is invalid. SIGTERM and SIGINT stop it: nothing new begins, and moves under way are
+    finished, or left in a state from which the next leader continues.
 
     \b
     Examples:

@@ -114,7 +114,7 @@ asked_options = group_options(
             "--url",
             type=_url,
             metavar="URL",
-            help=f"Where kube-scheduler reaches our extender.  [default: {_SERVICE.format('NAMESPACE')}]",
+            help=f"Address of our extender, as kube-scheduler reaches it.  [default: {_SERVICE.format('NAMESPACE')}]",
         ),
         click.option(
             "-n",
@@ -122,15 +122,16 @@ asked_options = group_options(
             default=_NAMESPACE,
             show_default=True,
             metavar="NAMESPACE",
-            help="Where our Service and our Secret are.",
+            help="Namespace of our Service and Secret.",
         ),
-        click.option("--ca-file", metavar="FILE", help="Trust the CA in this file; it becomes a part of the output."),
+        click.option("--ca-file", metavar="FILE", help="Trust the CA in this file; the output includes it."),
+        click.option("--scheduler-ca-file", metavar="PATH", help="Trust the CA in a file that kube-scheduler reads."),
+        click.option("--server-name", metavar="NAME", help="Name in the certificate, if not the host of the URL."),
         click.option(
-            "--scheduler-ca-file", metavar="PATH", help="Trust the CA in a file that kube-scheduler reads by itself."
-        ),
-        click.option("--server-name", metavar="NAME", help="Whose certificate it is, if not that of the URL's host."),
-        click.option(
-            "--insecure-skip-tls-verify", "insecure", is_flag=True, help="Trust whoever answers; for trying out only."
+            "--insecure-skip-tls-verify",
+            "insecure",
+            is_flag=True,
+            help="Do not verify the certificate; for tests only.",
         ),
         click.option(
             "--weight",
@@ -138,7 +139,7 @@ asked_options = group_options(
             default=_WEIGHT,
             show_default=True,
             metavar="N",
-            help="How much our scores count; the default outdoes all others together.",
+            help="Weight of our scores; the default outweighs all others together.",
         ),
         click.option(
             "--timeout",
@@ -146,7 +147,7 @@ asked_options = group_options(
             default="2s",
             show_default=True,
             metavar="DURATION",
-            help="After which time kube-scheduler goes on without us.",
+            help="Time after which kube-scheduler continues without the extender.",
         ),
     ],
 )
@@ -160,9 +161,9 @@ rest_options = group_options(
             type=_name,
             multiple=True,
             metavar="NAME",
-            help="A profile; may be repeated.  [default: default-scheduler and rescheduler-scheduler]",
+            help="Name of a profile; may be repeated.  [default: default-scheduler and rescheduler-scheduler]",
         ),
-        click.option("--scheduler-kubeconfig", metavar="PATH", help="The kubeconfig that kube-scheduler reads."),
+        click.option("--scheduler-kubeconfig", metavar="PATH", help="Path of kube-scheduler's own kubeconfig."),
         click.option(
             "--leader-elect/--no-leader-elect",
             default=None,
@@ -171,11 +172,11 @@ rest_options = group_options(
         click.option(
             "--merge",
             metavar="FILE",
-            help="Add the extender to this configuration, and leave the rest alone, but for what other flags say; - is "
-            "standard input. Comments are not kept.",
+            help="Add the extender to this configuration, and change nothing else, except as other flags say; - is "
+            "standard input. Comments are lost.",
         ),
         click.option(
-            "-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="In which form."
+            "-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format."
         ),
     ],
 )
@@ -191,15 +192,15 @@ if TYPE_CHECKING:
 @access_options
 @messages.verbose_option
 def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: AccessOptions) -> None:
-    """Print what has a stock kube-scheduler ask our extender.
+    """Print a kube-scheduler configuration that uses our extender.
 
-    It is a KubeSchedulerConfiguration: give it to kube-scheduler as `--config`. With `extender.enabled` in its own
-    configuration, the rescheduler then keeps pods away from nodes where their like failed, and leads replacements to
-    their targets. If it does not answer, kube-scheduler goes on without it.
+    The output is a KubeSchedulerConfiguration, for kube-scheduler's flag `--config`. With `extender.enabled` in the
+    configuration of the rescheduler, its extender keeps pods away from nodes where pods of their workload failed, and
+    steers replacements to their targets. If it does not answer, kube-scheduler continues without it.
 
-    No cluster is needed. If neither a CA nor `--insecure-skip-tls-verify` is given, our own CA is looked for in the
-    Secret kube-rescheduler-webhook of the cluster that the kubeconfig leads to. A kube-scheduler on the host's network
-    can't resolve the names of Services: give it the Service's address.
+    No cluster is needed. Without a CA or `--insecure-skip-tls-verify`, our CA is read from the Secret
+    kube-rescheduler-webhook in the cluster of the kubeconfig. A kube-scheduler on the host network cannot resolve names
+    of Services: give the address of the Service.
 
     \b
     Examples:

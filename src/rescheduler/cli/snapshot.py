@@ -30,16 +30,16 @@ _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
     metavar="FILE",
     default=STDIN,
     type=click.Path(),
-    help="Where to write it; gzipped if the name ends with .gz. Without it, or with -: standard output.",
+    help="Output file, gzipped if the name ends with .gz. Default, or with -: standard output.",
 )
 @now_option
 @messages.verbose_option
 def snapshot(inputs: InputOptions, output: str, now: float | None) -> None:
-    """Record what `plan -f` reads, without secrets.
+    """Record a cluster for `plan -f`, without secrets.
 
-    Left out is everything that planning doesn't read: environments, commands, images, volumes' contents, annotations of
-    other tools, managed fields, status texts. With -f an existing dump is stripped in the same way; --now tells when it
-    was taken, which kubectl's own don't say.
+    Leaves out everything that planning does not read: environment variables, commands, images, contents of volumes,
+    annotations of other tools, managed fields, status messages. With -f, an existing dump is stripped in the same way;
+    --now adds the time when it was taken, which dumps of kubectl lack.
 
     \b
     Examples:

@@ -22,7 +22,9 @@ COMMIT_FILE = "commit.txt"
 
 
 @click.command("version")
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Print it for programs, with all a bug report needs.")
+@click.option(
+    "-o", "--output", type=click.Choice(FORMATS), help="Print it for programs, with everything that a bug report needs."
+)
 @verbose_option
 def version(output: str | None) -> None:
     """Print the version."""

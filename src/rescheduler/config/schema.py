@@ -88,14 +88,14 @@ OptionalPort = Annotated[int, Field(ge=0, le=65535)]
 
 @dataclass(frozen=True)
 class CertificateFields(Section):
-    """The webhook's certificate, where it is given and not our own: files that may be renewed at any time."""
+    """A certificate for the webhook, instead of a generated one. The files may be renewed at any time."""
 
     certificate_file: str = setting("", "The certificate and what it is signed by, as PEM.")
     key_file: str = setting("", "Its private key, as PEM.")
     ca_file: str = setting(
         "",
-        "The CA that API servers shall trust, as PEM; empty leaves `caBundle` to whoever fills it in, such "
-        "as cert-manager.",
+        "The CA that API servers trust, as PEM. Empty leaves `caBundle` as it is, to be filled in by "
+        "cert-manager, for example.",
     )
 
     def __post_init__(self) -> None:
@@ -111,21 +111,21 @@ class CertificateFields(Section):
 
 @dataclass(frozen=True)
 class WebhookFields(Section):
-    """The admission webhook: it leads replacements to their targets, and away from nodes where their like failed.
+    """The admission webhook: it steers replacements to their targets, and away from nodes where such pods failed.
 
-    Every replica serves it; the leader registers it. If it is down, pods are made as if it were not there.
+    Every replica serves it, and the leader registers it. While it is down, pods are created without steering.
     """
 
     enabled: bool = setting(False, "Serve the webhook and register it with the API server.")
     name: ObjectName = setting(
         "kube-rescheduler",
-        "Name of the MutatingWebhookConfiguration; our own CA and certificate are kept in the Secret of "
-        "this name with `-webhook` after it, beside the Lease.",
+        "Name of the MutatingWebhookConfiguration; the generated CA and certificate are in the Secret "
+        "of this name with the suffix `-webhook`, in the namespace of the Lease.",
     )
     bind_address: str = setting("0.0.0.0", "Address to listen on.")  # noqa: S104 - pods are called
     port: Port = setting(9443, "Port to listen on, with TLS.")
     service_name: ObjectName = setting(
-        "kube-rescheduler-webhook", "The Service by which API servers reach it, beside the Lease."
+        "kube-rescheduler-webhook", "The Service through which API servers reach it, in the namespace of the Lease."
     )
     service_port: Port = setting(443, "Port of the Service.")
     url: HttpsUrl = setting(
@@ -135,10 +135,10 @@ class WebhookFields(Section):
     timeout: WholePeriod = setting(2.0, "How long an API server waits for an answer, at most 30s, in whole seconds.")
     steering: SteeringMode = setting(
         SteeringMode.PREFER,
-        "`prefer` gives a replacement a preference for its target; `nominate` is exact: the replacement is "
-        "held back for a moment, while room is reserved for it there.",
+        "`prefer` gives a replacement a node affinity for its target. `nominate` is exact: the replacement is "
+        "gated for a moment, while room is reserved for it on its target.",
     )
-    certificates: CertificateFields = setting(CertificateFields(), "Certificates that somebody else makes; see below.")
+    certificates: CertificateFields = setting(CertificateFields(), "Certificates from elsewhere; see below.")
 
     def __post_init__(self) -> None:
         if self.timeout > 30:
@@ -147,13 +147,13 @@ class WebhookFields(Section):
 
 @dataclass(frozen=True)
 class ExtenderFields(Section):
-    """The scheduler extender: a stock kube-scheduler asks it (`rescheduler scheduler-config` says how)."""
+    """The scheduler extender for a stock kube-scheduler; `rescheduler scheduler-config` prints its configuration."""
 
     enabled: bool = setting(
         False,
         "Serve `/extender/filter` and `/extender/prioritize` on the webhook's port, with TLS.",
     )
-    insecure_port: OptionalPort = setting(0, "Serve them without TLS on this port as well; 0 does not.")
+    insecure_port: OptionalPort = setting(0, "Also serve them without TLS on this port; 0 does not.")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class WebFields(Section):
 
     bind_address: str = setting("0.0.0.0", "Address to listen on.")  # noqa: S104 - pods are scraped
     port: OptionalPort = setting(0, "Port to listen on; 0 serves nothing.")
-    page: bool = setting(True, "Serve the page, too, and not only metrics and health.")
+    page: bool = setting(True, "Serve the page, not only metrics and health.")
 
 
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - looked for, and not listened on
@@ -217,9 +217,9 @@ Query = Annotated[str, AfterValidator(_check_query)]
 
 @dataclass(frozen=True)
 class PrometheusQueries(Section):
-    """What Prometheus is asked. Nodes are known by the label `node`, else `instance` (less its port).
+    """Queries for Prometheus. The label `node` names a node, or else `instance` (without its port).
 
-    Pods are known by the labels `namespace` and `pod`. CPU is in cores, memory in bytes.
+    The labels `namespace` and `pod` name a pod. CPU is in cores, memory in bytes.
     """
 
     node_cpu: Query = setting(
@@ -243,16 +243,16 @@ class PrometheusQueries(Section):
 
 @dataclass(frozen=True)
 class PrometheusAccess(Section):
-    """A Prometheus, or whatever answers like one (Thanos, Mimir, VictoriaMetrics). Files are re-read as they change."""
+    """A Prometheus, or a compatible server (Thanos, Mimir, VictoriaMetrics). Files are re-read when they change."""
 
     url: HttpUrl = setting("", f"Where its HTTP API is, such as `{_EXAMPLE}`; a path may be part of it.")
     bearer_token_file: str = setting("", "A file with the token to send; empty sends none.")
     ca_file: str = setting("", "The CA that signed its certificate, as PEM; empty trusts the system's.")
-    certificate_file: str = setting("", "Our own certificate for it, as PEM; empty shows none.")
-    key_file: str = setting("", "The private key of our certificate, as PEM.")
-    insecure_skip_verify: bool = setting(False, "Do not check its certificate: for trials only.")
+    certificate_file: str = setting("", "A client certificate, as PEM; empty sends none.")
+    key_file: str = setting("", "The private key of the client certificate, as PEM.")
+    insecure_skip_verify: bool = setting(False, "Do not verify its certificate; for tests only.")
     timeout: Period = setting(10.0, "How long each query may take.")
-    queries: PrometheusQueries = setting(PrometheusQueries(), "What it is asked; see below.")
+    queries: PrometheusQueries = setting(PrometheusQueries(), "The queries; see below.")
 
     def __post_init__(self) -> None:
         for name, value, other in (
@@ -275,17 +275,17 @@ class PrometheusAccess(Section):
 
 @dataclass(frozen=True)
 class UsageSettings(Section):
-    """What nodes and pods really use, for `utilization: usage` and `max`; with `requests` nothing here matters."""
+    """Measured usage of nodes and pods, for `utilization: usage` and `max`; not used with `requests`."""
 
     source: UsageSource = setting(
         UsageSource.METRICS_API,
-        "Who is asked: `metrics.k8s.io` (metrics-server) or `prometheus`.",
+        "Where samples come from: `metrics.k8s.io` (metrics-server) or `prometheus`.",
     )
-    interval: Period = setting(30.0, "How often it is asked.")
-    window: Period = setting(300.0, "What was used is averaged over this time, so that no single peak counts.")
+    interval: Period = setting(30.0, "How often samples are read.")
+    window: Period = setting(300.0, "Usage is averaged over this time, so that a single peak does not count.")
     max_age: Period = setting(
         180.0,
-        "An older sample does not count: who has no newer one is counted by requests.",
+        "Older samples do not count. Without a newer one, requests count.",
     )
     prometheus: PrometheusAccess = setting(
         PrometheusAccess(), "Where `source` is `prometheus`: how to reach it; see below."
@@ -306,10 +306,10 @@ class LeaderElectionFields(Section):
 
     leader_elect: bool = setting(True, "Take part in leader election; false is for a single replica.")
     lease_duration: Period = setting(
-        15.0, "How long the others wait after the leader's last renewal before one takes over."
+        15.0, "How long the other replicas wait after the leader's last renewal before one of them takes over."
     )
-    renew_deadline: Period = setting(10.0, "How long the leader tries to renew before it gives up and exits.")
-    retry_period: ShortPeriod = setting(2.0, "How long between tries to take or to renew the lease.")
+    renew_deadline: Period = setting(10.0, "How long the leader tries to renew the lease before it gives up and exits.")
+    retry_period: ShortPeriod = setting(2.0, "Time between attempts to acquire or renew the lease.")
     resource_name: ObjectName = setting("kube-rescheduler", "Name of the Lease.")
     resource_namespace: OptionalNamespace = setting(
         "", "Namespace of the Lease; empty is the namespace that the rescheduler runs in."
@@ -330,13 +330,13 @@ class ClientConnectionFields(Section):
 
     kubeconfig: str = setting(
         "",
-        "Path of a kubeconfig; empty finds one as kubectl does, or takes the pod's own service account.",
+        "Path of a kubeconfig. Empty: found as kubectl does, or the pod's service account.",
     )
     qps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = setting(
-        None, "Requests of the controller a second, on average; no limit if not given."
+        None, "Average requests per second of the controller; no limit if not given."
     )
     burst: Annotated[int, Field(ge=1)] | None = setting(
-        None, "Requests at once, where `qps` is given; as many as a second has if not given."
+        None, "Burst of requests, with `qps`; by default as many as in one second."
     )
 
 

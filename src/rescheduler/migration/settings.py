@@ -36,14 +36,16 @@ class TemporaryBudget(Section):
 
 @dataclass(frozen=True)
 class MigrationSettings(Section):
-    """How moves are carried out, and what happens when one does not come to its end."""
+    """How moves are carried out, and what happens when one fails."""
 
-    timeout: Period = setting(600.0, "A move that takes longer is rolled back; a PodMigration may say its own.")
-    attempts: Annotated[int, Field(ge=1, le=100)] = setting(
-        3, "How often a move is begun before it counts as failed; 1 never retries."
+    timeout: Period = setting(
+        600.0, "A move that takes longer is rolled back. A PodMigration may have its own timeout."
     )
-    retry_delay: ShortPeriod = setting(10.0, "How long a move that was rolled back waits before it is tried again.")
-    max_retry_delay: ShortPeriod = setting(300.0, "That wait doubles with each attempt, up to this one.")
+    attempts: Annotated[int, Field(ge=1, le=100)] = setting(
+        3, "How often a move is tried before it fails; 1 never retries."
+    )
+    retry_delay: ShortPeriod = setting(10.0, "How long to wait before a move that was rolled back is tried again.")
+    max_retry_delay: ShortPeriod = setting(300.0, "That wait doubles with each attempt, up to this limit.")
     eviction_grace_period: WholeSeconds = setting(
         30.0,
         "How long an evicted pod has to end by itself, at least, in whole seconds. A pod whose own "
@@ -54,13 +56,13 @@ class MigrationSettings(Section):
     )
     restore_after: Period = setting(
         300.0,
-        "After an eviction, whatever was changed to steer the new pod is taken back when that pod is "
-        "there, and at the latest after this time.",
+        "After an eviction, changes that steer the new pod are reverted once the pod exists, and at the latest "
+        "after this time.",
     )
-    keep_finished: Duration = setting(3600.0, "How long a PodMigration that is over is kept, for people to look at.")
+    keep_finished: Duration = setting(3600.0, "How long a finished PodMigration is kept.")
     shutdown_grace_period: Duration = setting(
         20.0,
-        "How long a controller that is told to stop goes on to bring moves to a safe point.",
+        "How long a stopping controller may take to bring moves to a safe point.",
     )
     concurrency: Concurrency = setting(Concurrency(), "How many moves at once; see below.")
 

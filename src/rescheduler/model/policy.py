@@ -97,15 +97,15 @@ class Limits(Section):
 
 @dataclass(frozen=True)
 class Concurrency(Section):
-    """How many migrations may be under way at once; the others wait."""
+    """How many migrations may run at once. The others wait."""
 
     total: PositiveCount = setting(20, "In the whole cluster.")
     per_node: PositiveCount = setting(4, "Away from or onto one node.")
     per_namespace: PositiveCount = setting(None, "In one namespace.")
     per_workload: CountOrShare = setting(
         1,
-        "Of one workload (Deployment, StatefulSet and so on); per cent are of the replicas that it should have, "
-        "rounded down, and one at least.",
+        "Of one workload (Deployment, StatefulSet and so on). A percentage is of its desired replicas, rounded "
+        "down, and at least one.",
     )
 
     def of_workload(self, replicas: int | None) -> int | None:
@@ -117,22 +117,22 @@ class Concurrency(Section):
 
 @dataclass(frozen=True)
 class Allowances(Section):
-    """What is left alone unless it is allowed here."""
+    """Pods that are not moved unless allowed here."""
 
     jobs: bool = setting(
         False,
-        "Move pods of Jobs; their work starts again.",
-        Flag("move pods of Jobs too, which start their work again."),
+        "Move pods of Jobs. Their work starts again.",
+        Flag("also move pods of Jobs; their work starts again."),
     )
     local_storage: bool = setting(
         False,
-        "Move pods with emptyDir or hostPath volumes, which do not follow the pod.",
-        Flag("move pods whose local data is lost by it."),
+        "Move pods with emptyDir or hostPath volumes. Their data is lost.",
+        Flag("also move pods that lose their local data."),
     )
     single_replica: bool = setting(
         False,
-        "Move the only pod of a workload even where it cannot be handed off and is gone for a while.",
-        Flag("move single replicas that are down meanwhile."),
+        "Move the only pod of a workload even if it cannot be handed off and is down for a while.",
+        Flag("also move single replicas that are down for a while."),
     )
 
 
@@ -155,12 +155,12 @@ class Thresholds:
 class Pool(Section):
     """Nodes with thresholds and strategies of their own.
 
-    A node belongs to the first pool whose `nodeSelector` selects it; nodes of none are under the fields at the top.
-    What a pool does not say it takes from the field of the same name at the top. Strategies that go by load see only
-    the nodes of their pool; every strategy takes pods only from nodes of pools in which it is enabled.
+    A node belongs to the first pool whose `nodeSelector` selects it. Nodes of no pool use the fields at the top. A
+    field that a pool does not set has the value of the field of the same name at the top. Strategies that balance load
+    see only the nodes of their pool. Every strategy takes pods only from nodes of pools in which it is enabled.
     """
 
-    name: ObjectName = required("What the pool is called, once.")
+    name: ObjectName = required("Name of the pool; unique.")
     node_selector: NodeSelector = required("Labels of its nodes, such as `pool=gpu`.")
     cpu_threshold: Percent | None = setting(None, "As `cpuThreshold`, for this pool.")
     memory_threshold: Percent | None = setting(None, "As `memoryThreshold`, for this pool.")
@@ -203,45 +203,45 @@ class NodePool:
 
 @dataclass(frozen=True)
 class Filters(Section):
-    """Which pods strategies may move; all of it must let a pod. Moves that somebody orders by hand are not bound by it.
+    """Which pods strategies may move. A pod must pass every filter. Moves ordered by hand are not filtered.
 
-    `excludedNamespaces`, `excludedPodSelector`, `minPodAge` and `allow` say the rest.
+    See also `excludedNamespaces`, `excludedPodSelector`, `minPodAge` and `allow`.
     """
 
     namespaces: tuple[Namespace, ...] = setting(
-        (), "Only pods of these namespaces are moved; `[]` is all but `excludedNamespaces`."
+        (), "Only pods of these namespaces are moved; `[]` means all but `excludedNamespaces`."
     )
     namespace_selector: LabelSelector = setting(
-        "", "Only pods of namespaces with such labels are moved, such as `team=shop`."
+        "", "Only pods of namespaces with these labels are moved, such as `team=shop`."
     )
-    pod_selector: LabelSelector = setting("", "Only pods with such labels are moved.")
+    pod_selector: LabelSelector = setting("", "Only pods with these labels are moved.")
     node_selector: LabelSelector = setting(
-        "", "Only pods on nodes with such labels are moved; they may be moved to others."
+        "", "Only pods on nodes with these labels are moved. The target may be any node."
     )
     priority_threshold: Priority = setting(
-        None, "Pods of this priority and above are left alone: a number, or the name of a PriorityClass."
+        None, "Pods of this priority or a higher one are not moved: a number, or the name of a PriorityClass."
     )
-    min_replicas: Annotated[int, Ge(0)] = setting(0, "Pods of controllers with fewer replicas are left alone.")
-    persistent_volumes: bool = setting(True, "Move pods with a PersistentVolumeClaim, too.")
+    min_replicas: Annotated[int, Ge(0)] = setting(0, "Pods of controllers with fewer replicas are not moved.")
+    persistent_volumes: bool = setting(True, "Also move pods with a PersistentVolumeClaim.")
     protected_storage_classes: tuple[ObjectName, ...] = setting(
         (),
-        "With `persistentVolumes: false`: leave only those alone whose claims are of these storage classes; `[]` is "
-        "all.",
+        "With `persistentVolumes: false`: only pods with claims of these storage classes are not moved; `[]` means "
+        "all classes.",
     )
-    without_controller: bool = setting(True, "Move pods that nobody manages, too, by a copy.")
+    without_controller: bool = setting(True, "Also move pods without a controller, by a copy.")
     without_disruption_budget: bool = setting(
         True,
-        "Move pods that no PodDisruptionBudget selects, too.",
+        "Also move pods that no PodDisruptionBudget selects.",
     )
     no_eviction_policy: NoEviction = setting(
         NoEviction.PREFERRED,
         "What the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` of a pod means: "
-        "`preferred` has it moved only off a node under maintenance, `mandatory` never.",
+        "with `preferred` it is moved only off a node under maintenance, with `mandatory` never.",
     )
     honour_evict_mark: bool = setting(
         True,
         "Whether the annotation `descheduler.alpha.kubernetes.io/evict` of a pod lifts the guards that "
-        "are only cautious; see [when](when.md).",
+        "are only a precaution; see [when](when.md).",
     )
 
     def __post_init__(self) -> None:
@@ -272,20 +272,22 @@ def _narrowing(text: str) -> Selector | None:
 
 @dataclass(frozen=True)
 class Timing(Section):
-    """When moves by choice may begin; what a person has asked for does not wait. See [when](when.md)."""
+    """When optional moves may begin. Moves that a person ordered do not wait. See [when](when.md)."""
 
     windows: tuple[WindowText, ...] = setting(
         (),
         "Time windows in which moves may begin, such as `Mon-Fri 22:00-05:00`, `Sat,Sun`, `* 02:00-04:00` "
-        "or `Fri 22:00-Mon 05:00`. Outside of them plans are made and shown, and nothing is ordered; `[]` is always.",
+        "or `Fri 22:00-Mon 05:00`. Outside of them plans are made and shown, but not carried out; `[]` means always.",
     )
     time_zone: ZoneName = setting("UTC", "Time zone of the windows, such as `Europe/Berlin`.")
-    moves_per_hour: PositiveCount = setting(None, "How many moves may begin within any 60 minutes, whoever leads.")
+    moves_per_hour: PositiveCount = setting(
+        None, "How many moves may begin within any 60 minutes, across changes of the leader."
+    )
     moves_per_hour_per_namespace: PositiveCount = setting(
-        None, "How many of them in one namespace; other namespaces go on meanwhile."
+        None, "The same for one namespace. Other namespaces are not held up."
     )
     rest_after_scaling: Duration = setting(
-        120.0, "How long a workload is left alone after its HorizontalPodAutoscaler has scaled it."
+        120.0, "How long a workload is not moved after its HorizontalPodAutoscaler has scaled it."
     )
 
     @cached_property
@@ -306,15 +308,15 @@ class Timing(Section):
 
 @dataclass(frozen=True)
 class OutcomeSettings(Section):
-    """What moves come to: whether the gain that was predicted came true, looked at some time after each move.
+    """Outcomes of moves: whether a move brought the predicted gain, measured some time after it.
 
-    A workload whose moves do not pay, or come back, rests longer each time: twice `coolDown`, then four times, and so
-    on.
+    A workload whose moves do not pay off, or are undone, rests longer each time: twice `coolDown`, then four times, and
+    so on.
     """
 
-    assess_after: Period = setting(120.0, "How long after a move its gain is looked at.")
+    assess_after: Period = setting(120.0, "How long after a move its gain is measured.")
     longest_rest: Duration = setting(
-        86400.0, "The longest rest of a workload whose moves do not pay; 0s is none but `coolDown`."
+        86400.0, "The longest rest of a workload whose moves do not pay off; with 0s it rests only for `coolDown`."
     )
 
 
@@ -322,41 +324,43 @@ class OutcomeSettings(Section):
 class Policy(Section):
     """Everything that planning reads of the configuration."""
 
-    rescheduling_interval: Period = setting(30.0, "How often to look at the cluster and plan.")
+    rescheduling_interval: Period = setting(30.0, "How often to plan.")
     enabled_strategies: tuple[str, ...] = setting(
         ("LoadBalancing", "ResourceOptimization"),
-        "Strategies that run, by name, each once; the order given does not matter. `[]` runs none.",
+        "Strategies to run, by name, each once; their order does not matter. `[]` runs none.",
         Flag("Run this strategy instead of enabledStrategies; may be repeated.", name="--strategy", metavar="NAME"),
     )
     cpu_threshold: Percent = setting(
         80.0, "Per cent of a node's allocatable CPU above which the node is hot.", Flag("above it a node is hot.")
     )
     memory_threshold: Percent = setting(
-        80.0, "Per cent of a node's allocatable memory above which the node is hot.", Flag("the same of memory.")
+        80.0, "Per cent of a node's allocatable memory above which the node is hot.", Flag("above it a node is hot.")
     )
     imbalance_threshold: Percent = setting(
         20.0,
-        "Percentage points between the most and the least used node that are accepted as balanced.",
+        "The gap between the most and the least used node that counts as balanced, in percentage points.",
         Flag("the gap between nodes that LoadBalancing accepts.", metavar="POINTS"),
     )
     thresholds: ResourceThresholds = setting(
         {},
         "Thresholds of other resources, in per cent, such as `{pods: 90, nvidia.com/gpu: 95}`. CPU and "
-        "memory always have one; any other resource that nodes have, pod count and extended ones too, counts as soon "
-        "as it is named here. One that is not named makes no node hot and is not balanced.",
+        "memory always have one. Any other resource of nodes, including pod count and extended resources, counts only "
+        "if it is named here: otherwise it makes no node hot and is not balanced.",
     )
     threshold_mode: ThresholdMode = setting(
         ThresholdMode.ABSOLUTE,
-        "What thresholds are: `absolute` is per cent of allocatable, `deviation` points above what "
-        "all nodes of the pool use together, in per cent of what they have together.",
+        "The unit of thresholds: `absolute` is per cent of allocatable, `deviation` is percentage points above the "
+        "mean utilisation of the pool's nodes.",
     )
     utilization: Utilization = setting(
         Utilization.REQUESTS,
-        "What a node's use is reckoned by: what its pods request, `usage` as it is measured, or the `max` "
-        "of both, pod by pod. Whether a pod fits on a node always goes by requests.",
-        Flag("what a node's use is reckoned by, what pods request or what is measured."),
+        "How a node's use is counted: by what its pods request, by measured `usage`, or by the `max` of both for each "
+        "pod. Whether a pod fits on a node always depends on requests.",
+        Flag("how a node's use is counted: what pods request, or what is measured."),
     )
-    hot_after_cycles: Cycles = setting(1, "A node counts as hot when it has been so for this many cycles in a row.")
+    hot_after_cycles: Cycles = setting(
+        1, "A node counts as hot after it was over a threshold in so many cycles in a row."
+    )
     pod_group_labels: tuple[LabelName, ...] = setting(
         (),
         f"Labels of pod groups besides `{POD_GROUP}`: pods of one namespace with the same value of one of "
@@ -364,47 +368,48 @@ class Policy(Section):
     )
     pools: tuple[Pool, ...] = setting((), "Node pools with thresholds and strategies of their own; see below.")
     max_reschedule_pods: Count = setting(
-        10, "Pods that one plan may move in all; 0 moves none.", Flag("moves in one plan.")
+        10, "Pods that one plan may move in total; 0 moves none.", Flag("moves in one plan.")
     )
     excluded_namespaces: tuple[Namespace, ...] = setting(
         ("kube-system", "kube-public"),
         "Namespaces whose pods are never moved.",
         Flag(
-            "Leave this namespace alone; may be repeated, and replaces excludedNamespaces (kube-system, kube-public).",
+            "Never move pods of this namespace; may be repeated, and replaces excludedNamespaces "
+            "(kube-system, kube-public).",
             name="--excluded-namespace",
             metavar="NAMESPACE",
         ),
     )
     excluded_pod_selector: LabelSelector = setting(
         "",
-        "Labels of pods that are never moved, such as `app=db,tier in (cache)`; empty excludes none.",
-        Flag("leave these alone."),
+        "Labels of pods that are never moved, such as `app=db,tier in (cache)`. Empty excludes no pods.",
+        Flag("never move these pods."),
     )
     limits: Limits = setting(Limits(), "Finer limits; see below.")
-    min_pod_age: Duration = setting(60.0, "Younger pods are left alone.", Flag("leave younger pods alone."))
+    min_pod_age: Duration = setting(60.0, "Younger pods are not moved.", Flag("do not move younger pods."))
     cool_down: Duration = setting(
         600.0,
-        "How long a moved pod and its workload rest before a next move.",
-        Flag("how long a moved workload rests."),
+        "How long a pod and its workload rest after a move.",
+        Flag("how long a workload rests after a move."),
     )
-    allow: Allowances = setting(Allowances(), "What may be moved besides; see below.")
+    allow: Allowances = setting(Allowances(), "What else may be moved; see below.")
     filters: Filters = setting(Filters(), "Which pods may be moved; see below.")
     when: Timing = setting(Timing(), "When moves may begin; see below.")
     migration_method: MigrationMethod = setting(
         MigrationMethod.AUTO,
         "How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
-        "`auto` picks the gentlest way that fits each pod.",
+        "`auto` picks the least disruptive way for each pod.",
         Flag("how pods are moved."),
     )
     approval: Approval = setting(
         Approval.AUTOMATIC,
-        "`required`: plans wait until somebody approves on the page, with `rescheduler approve`, or by "
-        "annotating the PodMigrations; `automatic` carries them out as they are made.",
+        "`required`: moves wait for approval on the page, with `rescheduler approve`, or by an annotation of the "
+        "PodMigrations. `automatic`: moves begin without approval.",
     )
     approval_timeout: Period = setting(
-        3600.0, "A move that nobody approves of for so long is given up, and planned anew."
+        3600.0, "How long a move may wait for approval before it is dropped (and replanned)."
     )
-    outcomes: OutcomeSettings = setting(OutcomeSettings(), "What moves come to; see below.")
+    outcomes: OutcomeSettings = setting(OutcomeSettings(), "Outcomes of moves; see below.")
 
     by_hand: bool = False
     """Not of the file: whether a person has ordered what is judged. Filters, autoscalers and annotations of other tools

@@ -29,7 +29,7 @@ FAILED_REASONS = (
 class RecoverySettings(Section):
     """Recovery of pods that fail on their node, of workloads with the annotation `scheduling-retries`."""
 
-    enabled: bool = setting(True, "Reschedule failed pods of workloads that ask for it.")
+    enabled: bool = setting(True, "Reschedule failed pods of workloads with the annotation.")
     crash_restarts: Annotated[int, Field(ge=1, le=1000)] = setting(
         3, "Restarts of a container after which a crash counts as a failure."
     )
@@ -43,16 +43,16 @@ class RecoverySettings(Section):
         120.0, "A pod whose image cannot be pulled on its node for this time has failed."
     )
     node_not_ready: Period = setting(60.0, "A pod whose node has not been ready for this time has failed.")
-    delay: Duration = setting(5.0, "How long a failure must have lasted before anything is done about it.")
+    delay: Duration = setting(5.0, "How long a failure must last before the pod is rescheduled.")
     same_node_delay: Duration = setting(
         30.0,
         "How long to wait if a replacement came to a node where the pod failed before: nothing kept it off, "
         "so another try would only use up its retries.",
     )
     clear_after: Period = setting(
-        600.0, "A workload whose pods have all been Ready for this time has its record cleared."
+        600.0, "The record of a workload is cleared when all its pods have been Ready for this time."
     )
-    forget_after: Period = setting(3600.0, "An older failure is forgotten: its node may be tried again.")
+    forget_after: Period = setting(3600.0, "Older failures are forgotten, and their nodes may be tried again.")
     fault_nodes: Annotated[int, Field(ge=2, le=1000)] = setting(
         4,
         "Pods that failed on this many nodes and run on none fail because of the workload (a bad image, "
