@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import itertools
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from rescheduler.admission.certificates import new_authority
 from rescheduler.admission.registration import Registration
@@ -211,17 +211,14 @@ def test_what_was_registered_from_another_namespace_is_not_taken_away(space: Spa
         assert not space.api.get(configuration(space, settings)).get("webhooks")
 
 
-def test_only_what_was_registered_is_said_to_be_removed(
-    space: Space, settings: WebhookSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    with leader(space, settings) as ours, caplog.at_level(logging.INFO):
+def test_only_what_was_registered_is_said_to_be_removed(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
         said = []
         for wanted in (replace(settings, name="never-registered"), settings, settings):
-            caplog.clear()
-            ours.call(Registration(ours.client, wanted, str, ours.now).remove)
-            said.append([each.getMessage() for each in caplog.records if each.name == Registration.__module__])
-        told = "the webhook is not wanted, and what an earlier one had registered is removed"
-        assert said == [[], [told], []]
+            with capture_logs() as logs:
+                ours.call(Registration(ours.client, wanted, str, ours.now).remove)
+            said.append([each["event"] for each in logs if each["event"] == "webhook unregistered"])
+        assert said == [[], ["webhook unregistered"], []]
 
 
 def test_the_probe_says_that_the_configuration_is_gone(space: Space, settings: WebhookSettings) -> None:

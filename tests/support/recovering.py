@@ -192,8 +192,8 @@ class Recovering:
 
 def is_in_force(controller: Controller) -> bool:
     """Whether the controller has seen that the API server asks its webhook."""
-    said = [each["msg"] for each in controller.said() if each["msg"].startswith("the webhook is")]
-    return said[-1:] == ["the webhook is in force"]
+    said = [each["msg"] for each in controller.said() if each["msg"] in ("webhook in force", "webhook not in force")]
+    return said[-1:] == ["webhook in force"]
 
 
 def landed(pods: list[Json]) -> set[str]:

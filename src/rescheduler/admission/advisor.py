@@ -1,7 +1,8 @@
-"""Pods that have failed just now, by their controllers: known from the watch before anybody could record them.
+"""Advice about new pods, from memory: where a move expects them, and which nodes they should avoid.
 
-`knowledge` asks it. A ReplicaSet or a Job makes another pod as soon as one has failed, and a StatefulSet deletes the
-failed one at once; the leader writes its record seconds later. Until then the new pod would go to the same node.
+`PlacementAdvisor` answers the webhook and the extender. Nodes to avoid come from the failure record on the workload,
+and from pods that failed just now (`RecentFailures`): their controller replaces them at once, seconds before the leader
+writes the record. `NodeMatcher` says whether a pod has any other node to go to.
 """
 
 from __future__ import annotations
@@ -39,56 +40,61 @@ from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.places import NodeFinder
 
 JUST_NOW = 60.0
-"""What failed longer ago is recorded by now, or was not worth a record."""
+"""Seconds. Older failures are recorded by now, or were not worth a record."""
+_REMEMBERED = 1000  # pods per decoder
+_MOST = 200_000  # requirements checked for one pod, which takes some hundredths of a second
+_LONGEST_RECORD = 2**18
+_RECORDS_KEPT = 128
+_pods = msgspec.json.Decoder(structs.ApiPod)
 
 
 class RecentFailure(NamedTuple):
-    """One pod that has failed."""
+    """A pod that has failed."""
 
     pod: str
     uid: str
     owner: ObjectKey
-    """Its namespace, and its controller's UID: who writes an owner's UID on pods elsewhere is no kin of its."""
+    """Its namespace, and its controller's UID, which counts only in the controller's namespace."""
     node: str
     reason: str
     seen: float
 
 
 class RecentFailures:
-    """The failed pods of every controller; those that are gone are remembered for as long as they are fresh."""
+    """Recently failed pods by controller. Deleted pods are remembered, too, for as long as they are recent."""
 
     def __init__(self, cache: ClusterCache, reasons: Callable[[], tuple[str, ...]], now: Callable[[], float]) -> None:
         self._cache = cache
         self._reasons = reasons
         self._now = now
-        self._falls: dict[ObjectKey, dict[str, RecentFailure]] = {}
-        self._known: dict[ObjectKey, RecentFailure] = {}
+        self._by_owner: dict[ObjectKey, dict[str, RecentFailure]] = {}
+        self._by_pod: dict[ObjectKey, RecentFailure] = {}
         self._gone: deque[RecentFailure] = deque()
 
     def __len__(self) -> int:
-        """How many pods are remembered."""
-        return sum(map(len, self._falls.values()))
+        """The number of pods that are remembered."""
+        return sum(map(len, self._by_owner.values()))
 
     def of(self, namespace: str, owner: str) -> Iterator[RecentFailure]:
-        """Those of one controller that are fresh."""
+        """Yield the recent failures of a controller."""
         oldest = self._now() - JUST_NOW
-        yield from (fall for fall in self._falls.get((namespace, owner), {}).values() if fall.seen > oldest)
+        yield from (failure for failure in self._by_owner.get((namespace, owner), {}).values() if failure.seen > oldest)
 
     def changed(self, key: ObjectKey) -> None:
-        """Look at a pod that has changed or gone."""
+        """Update a pod that has changed or gone."""
         row: Pod | None = self._cache.row("Pod", key)
-        known = self._known.get(key)
-        fall = self._fall(row) if row is not None and row.phase == "Failed" else None
-        if fall is None:
+        known = self._by_pod.get(key)
+        failure = self._read_failure(row) if row is not None and row.phase == "Failed" else None
+        if failure is None:
             if known is not None:
                 self._forget(key)
-        elif known is None or known.uid != fall.uid:  # else it is said once more, and not fresher for that
+        elif known is None or known.uid != failure.uid:  # an update of the same failure is not newer
             self._forget(key)
-            self._known[key] = fall
-            self._falls.setdefault(fall.owner, {})[fall.uid] = fall
+            self._by_pod[key] = failure
+            self._by_owner.setdefault(failure.owner, {})[failure.uid] = failure
 
-    def _fall(self, row: Pod) -> RecentFailure | None:
-        """What a failed pod tells about its node, if anything."""
+    def _read_failure(self, row: Pod) -> RecentFailure | None:
+        """Read what a failed pod says about its node, if anything."""
         if row.owner is None or row.ailment is None or not row.node:
             return None
         reason = row.ailment.reason
@@ -97,27 +103,27 @@ class RecentFailures:
         return RecentFailure(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
     def _forget(self, key: ObjectKey) -> None:
-        """A failed pod is gone, or another has its name: it is remembered for as long as it is fresh."""
-        fall = self._known.pop(key, None)
-        if fall is not None:
-            self._gone.append(fall)
+        """Keep a failure whose pod is gone, or replaced, until it is no longer recent."""
+        failure = self._by_pod.pop(key, None)
+        if failure is not None:
+            self._gone.append(failure)
         oldest = self._now() - JUST_NOW
         while self._gone and self._gone[0].seen <= oldest:
             stale = self._gone.popleft()
-            siblings = self._falls.get(stale.owner, {})
+            siblings = self._by_owner.get(stale.owner, {})
             siblings.pop(stale.uid, None)
             if not siblings:
-                self._falls.pop(stale.owner, None)
+                self._by_owner.pop(stale.owner, None)
 
 
 class FailureRecordOwner(NamedTuple):
-    """Who keeps the record, and the annotations that say so."""
+    """The object that keeps the failure record, and its annotations."""
 
     kind: str
     name: str
     annotations: Mapping[str, str]
     retries: bool
-    """Whether pods are to be rescheduled when they fail: pod, controller or holder say how often."""
+    """Whether failed pods are rescheduled: pod, controller or owner has the annotation."""
 
     @property
     def record(self) -> str:
@@ -125,8 +131,8 @@ class FailureRecordOwner(NamedTuple):
         return self.annotations.get(labels.FAILURES, "")
 
 
-def holder_of(newcomer: NewPod, cache: ClusterCache) -> FailureRecordOwner:
-    """Of a pod that nobody manages it is the pod itself, or who has its name; of any other its top owner."""
+def find_record_owner(newcomer: NewPod, cache: ClusterCache) -> FailureRecordOwner:
+    """Find the record's owner: the pod itself (or the one of its name) without a controller, else its top owner."""
     asked = asks_for_retries(newcomer.annotations)
     owner = newcomer.owner
     if owner is None:
@@ -148,7 +154,7 @@ def holder_of(newcomer: NewPod, cache: ClusterCache) -> FailureRecordOwner:
 
 
 def _guessed_above(newcomer: NewPod, cache: ClusterCache) -> Owner | None:
-    """Who made a controller that is not known yet: a Deployment adds the template's hash, a CronJob minutes."""
+    """Guess the owner of a controller that is not cached yet, by what Deployments and CronJobs add to the name."""
     owner = newcomer.owner
     if owner is None:
         return None
@@ -160,16 +166,11 @@ def _guessed_above(newcomer: NewPod, cache: ClusterCache) -> Owner | None:
     else:
         return None
     known = cache.row(owner.kind, (owner.kind, newcomer.namespace, owner.name)) is not None
-    return None if known else Owner(kind, name)  # known, and yet another one: of that nothing can be told
-
-
-_REMEMBERED = 1000
-_MOST = 200_000  # requirements that are looked at for one pod, which takes some hundredths of a second
-_pods = msgspec.json.Decoder(structs.ApiPod)
+    return None if known else Owner(kind, name)  # a cached controller without this owner says nothing
 
 
 class NodeMatcher:
-    """Judges nodes one by one, and stops at the first that suits: with most pods that is the first of all."""
+    """Checks nodes one by one and stops at the first match, which for most pods is the very first."""
 
     def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
         self._cache = cache
@@ -177,7 +178,7 @@ class NodeMatcher:
         self._decoder, self._reads = PodDecoder(), 0
 
     def has_any(self, pod: Raw, names: Iterable[str]) -> bool:
-        """Whether one of these nodes suits a pod; if its rules cannot be understood, the scheduler shall judge."""
+        """Whether a pod matches one of these nodes; if its rules cannot be read, that is left to the scheduler."""
         try:
             row = self._row(pod)
         except (msgspec.MsgspecError, UnicodeDecodeError, SectionError, InstantError):
@@ -190,11 +191,11 @@ class NodeMatcher:
                 return True
             left -= cost
             if left < 0:
-                return True  # whoever writes such rules shall not keep everybody else waiting
+                return True  # a pod with such rules must not make others wait
         return False
 
     def _row(self, pod: Raw) -> Pod:
-        """A decoder remembers what pods have in common, which makes it quick; for ever it need not remember it."""
+        """Decode a pod. The decoder caches what pods have in common, and is replaced before it grows too large."""
         self._reads += 1
         if self._reads > _REMEMBERED:
             self._decoder, self._reads = PodDecoder(), 0
@@ -203,7 +204,7 @@ class NodeMatcher:
 
 
 def _cost(pod: Pod, volumes: tuple[tuple[NodeTerm, ...], ...]) -> int:
-    """About how many requirements are looked at for one node."""
+    """Estimate the requirements checked for one node."""
     terms = [*(pod.shape.node_affinity or ()), *(term for each in volumes for term in each)]
     asked = sum(1 + len(each.values) for term in terms for each in (*term.expressions, *term.fields))
     return 1 + len(terms) + asked + len(pod.shape.node_selector) + len(pod.shape.tolerations)
@@ -230,22 +231,20 @@ def _keeps_off(taint: Taint) -> bool:
 NO_ADVICE = PlacementAdvice()
 _WAITING = frozenset({Evict.name, AwaitRebuilt.name})
 """Steps in which the controller may make the new pod at any moment."""
-_LONGEST_RECORD = 2**18
-_RECORDS_KEPT = 128
 _REVISIONS = {
     "Deployment": labels.TEMPLATE_HASH,
     "ReplicaSet": labels.TEMPLATE_HASH,
     "StatefulSet": "controller-revision-hash",
 }
-"""By which label pods tell what template they were made from, as `recovery.revisions` notes it in records."""
+"""The label with the template's revision, as records note it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisorSettings:
-    """What the operator says about it."""
+    """The settings of advice."""
 
     forget_after: float
-    """A failure that is so many seconds old says nothing about its node any more."""
+    """Seconds after which a failure no longer counts."""
     gate: bool
     """Whether expected pods are held back until room is reserved for them (`steering: nominate`)."""
     failed_reasons: tuple[str, ...] = FAILED_REASONS
@@ -253,7 +252,7 @@ class AdvisorSettings:
 
 
 class PlacementAdvisor:
-    """All that is known, ready to be asked."""
+    """Advises on new pods from the caches."""
 
     def __init__(
         self,
@@ -263,15 +262,15 @@ class PlacementAdvisor:
         now: Callable[[], float],
     ) -> None:
         self._cache = cache
-        self._board = board
+        self._cached_migrations = board
         self._settings = settings
         self._now = now
-        self._reach = NodeMatcher(cache, now)
+        self._matcher = NodeMatcher(cache, now)
         self._open: set[str] = set()
-        self._fresh = RecentFailures(cache, lambda: settings().failed_reasons, now)
-        self._marked: dict[ObjectKey, dict[ObjectKey, str]] = {}
-        """By migration, the pods that carry its mark, and their UIDs."""
-        self._marks: dict[ObjectKey, ObjectKey] = {}
+        self._recent = RecentFailures(cache, lambda: settings().failed_reasons, now)
+        self._labelled: dict[ObjectKey, dict[ObjectKey, str]] = {}
+        """By migration, the pods with its labels, and their UIDs."""
+        self._migrations: dict[ObjectKey, ObjectKey] = {}
         for node in cache.rows("Node"):
             self._changed("Node", node.name, "")
         for pod in cache.rows("Pod"):
@@ -279,22 +278,26 @@ class PlacementAdvisor:
         cache.listen(self._changed)
 
     def advise(self, newcomer: NewPod) -> PlacementAdvice:
-        """Where it is expected, and which nodes it had better avoid; nothing about pods that we place ourselves."""
+        """Say where a pod is expected and which nodes it should avoid; nothing about pods that we place ourselves."""
         if labels.PLACEHOLDER in newcomer.labels or labels.WITHHELD in newcomer.annotations:
             return NO_ADVICE
         expected, avoid = self._expected(newcomer), self._avoid(newcomer)
         return PlacementAdvice(expected, avoid) if expected is not None or avoid else NO_ADVICE
 
     def leaves_any(self, avoid: Collection[str], pod: Raw) -> bool:
-        """Whether a pod that avoids these nodes has any other to go to, be there room now or not."""
-        return self._reach.has_any(pod, (name for name in self._open if name not in avoid))
+        """Whether a pod that avoids these nodes matches any other node, with or without room now."""
+        return self._matcher.has_any(pod, (name for name in self._open if name not in avoid))
 
     def _expected(self, newcomer: NewPod) -> ExpectedMove | None:
         owner = newcomer.owner
         if owner is None or not owner.uid:
             return None
-        known = [each for key in self._board.by_owner(owner.uid) if (each := self._board.get(key)) is not None]
-        # An owner's UID may be written on a pod anywhere; only in its own namespace it can be true.
+        known = [
+            each
+            for key in self._cached_migrations.by_owner(owner.uid)
+            if (each := self._cached_migrations.get(key)) is not None
+        ]
+        # A pod anywhere may name this owner's UID; only in the owner's namespace it can be true.
         near = (each for each in known if each.namespace == newcomer.namespace)
         under_way = [each for each in near if _steers(each, owner.uid)]
         found = next((each for each in under_way if _is_its_pod(each, newcomer)), None)
@@ -317,26 +320,26 @@ class PlacementAdvisor:
         )
 
     def _host(self, name: str) -> str:
-        """A node's label by which preferences go: it need not be its name."""
+        """Get a node's hostname label, which preferences use; it may differ from its name."""
         row: Node | None = self._cache.row("Node", name)
         return row.labels.get(HOSTNAME, "") if row is not None else ""
 
     def _waits_for(self, migration: PodMigration, newcomer: NewPod) -> bool:
-        """Whether a pod of this controller is the one that it waits for, as far as can be told before it is there."""
+        """Whether a migration waits for a pod like this one, as far as can be told before it exists."""
         progress = migration.status
         if progress.step not in _WAITING or progress.replacement is not None:
             return False
         if newcomer.owner is not None and newcomer.owner.kind == "StatefulSet":
             return newcomer.name == migration.spec.pod.name
-        # Another that was made since, and is marked already, is the one: this is a pod of a scale-up.
-        others = self._marked.get((migration.namespace, migration.name), {})
+        # If a newer pod is labelled already, that is the replacement, and this pod comes from a scale-up.
+        others = self._labelled.get((migration.namespace, migration.name), {})
         mine = (newcomer.namespace, newcomer.name)
         return all(uid == progress.pod_uid or key == mine for key, uid in others.items())
 
     def _avoid(self, newcomer: NewPod) -> Mapping[str, str]:
         if newcomer.labels.get(labels.RESCHEDULING) == "disabled":
             return {}
-        holder = holder_of(newcomer, self._cache)
+        holder = find_record_owner(newcomer, self._cache)
         if holder.kind == "DaemonSet":
             return {}
         failures: dict[str, NodeFailure] = {}
@@ -345,19 +348,19 @@ class PlacementAdvisor:
             if known is not None and not _is_of_another_template(known, holder, newcomer):
                 failures = known.recent_failures(self._now(), self._settings().forget_after)
         if holder.retries and newcomer.owner is not None:
-            for fall in self._fresh.of(newcomer.namespace, newcomer.owner.uid):
-                if newcomer.owner.kind != "StatefulSet" or fall.pod == newcomer.name:
-                    failures.setdefault(fall.node, NodeFailure(fall.seen, fall.reason))
-        # What is no node (any more) is not avoided: an annotation may name anything.
+            for failure in self._recent.of(newcomer.namespace, newcomer.owner.uid):
+                if newcomer.owner.kind != "StatefulSet" or failure.pod == newcomer.name:
+                    failures.setdefault(failure.node, NodeFailure(failure.seen, failure.reason))
+        # Only existing nodes are avoided: an annotation may name anything.
         failures = {node: each for node, each in failures.items() if self._cache.row("Node", node) is not None}
         if not failures or self._open <= failures.keys():
-            return {}  # if every node would be refused, none is; the leader clears the record then
-        return _told(holder, failures)
+            return {}  # rather none than all; the leader clears the record then
+        return _format_reasons(holder, failures)
 
     def _changed(self, kind: str, key: Any, _version: str) -> None:
         if kind == "Pod":
-            self._fresh.changed(key)
-            self._note_mark(key)
+            self._recent.changed(key)
+            self._update_label(key)
         elif kind == "Node":
             row: Node | None = self._cache.row("Node", key)
             if row is not None and _is_open(row):
@@ -365,20 +368,20 @@ class PlacementAdvisor:
             else:
                 self._open.discard(key)
 
-    def _note_mark(self, key: ObjectKey) -> None:
+    def _update_label(self, key: ObjectKey) -> None:
         row: Pod | None = self._cache.row("Pod", key)
-        before, now = self._marks.pop(key, None), _mark(row)
+        before, now = self._migrations.pop(key, None), _migration_of(row)
         if before is not None:
-            self._marked[before].pop(key)
-            if not self._marked[before]:
-                del self._marked[before]
+            self._labelled[before].pop(key)
+            if not self._labelled[before]:
+                del self._labelled[before]
         if row is not None and now is not None:
-            self._marks[key] = now
-            self._marked.setdefault(now, {})[key] = row.uid
+            self._migrations[key] = now
+            self._labelled.setdefault(now, {})[key] = row.uid
 
 
 def _steers(migration: PodMigration, controller: str) -> bool:
-    """Whether it is a move that leads a pod which this controller makes."""
+    """Whether a migration steers a pod of this controller now."""
     progress = migration.status
     return (
         progress.phase is Phase.IN_PROGRESS
@@ -391,7 +394,7 @@ def _steers(migration: PodMigration, controller: str) -> bool:
 
 
 def _is_its_pod(migration: PodMigration, newcomer: NewPod) -> bool:
-    """Whether the pod says so itself, or the migration has recorded it."""
+    """Whether the pod is labelled for the migration, or recorded in it."""
     if newcomer.labels.get(labels.MIGRATION_ID) == migration.name:
         return newcomer.uid != migration.status.pod_uid
     known = migration.status.replacement
@@ -401,19 +404,19 @@ def _is_its_pod(migration: PodMigration, newcomer: NewPod) -> bool:
 
 
 def _is_of_another_template(entry: RecordEntry, holder: FailureRecordOwner, newcomer: NewPod) -> bool:
-    """Whether those who failed were made from another template: whoever corrects one starts anew."""
+    """Whether the failures are of another template revision: a corrected template starts without failures."""
     revision = newcomer.labels.get(_REVISIONS.get(holder.kind, ""), "")
     return bool(entry.revision) and bool(revision) and entry.revision != revision
 
 
 def _is_open(node: Node) -> bool:
-    # Nodes of the control plane count: where nothing keeps pods off them, as on a laptop, pods run there.
+    # Control plane nodes count: where nothing keeps pods off them, as on a laptop, pods run there.
     shut = node.unschedulable or node.maintenance or node.deleting
     return node.ready and not node.problem and not shut
 
 
-def _mark(row: Pod | None) -> ObjectKey | None:
-    """The migration that a pod is being moved by; the trace of a finished move is none."""
+def _migration_of(row: Pod | None) -> ObjectKey | None:
+    """Get the running migration that a pod is labelled for."""
     if row is None or row.deleting or row.finished or labels.MIGRATION_ID not in row.labels:
         return None
     if row.labels.get(labels.MIGRATION_STATUS) not in labels.RUNNING_MIGRATIONS:
@@ -422,30 +425,32 @@ def _mark(row: Pod | None) -> ObjectKey | None:
 
 
 def _record(text: str) -> Record:
-    """The record in a text; one that is longer than annotations may be was never one of ours."""
+    """Parse a record; one that is longer than an annotation may be is never ours."""
     return _read(text) if len(text) <= _LONGEST_RECORD else {}
 
 
 @lru_cache(maxsize=_RECORDS_KEPT)
 def _read(text: str) -> Record:
-    """The record that an annotation holds; one that is none is told of by the leader, and says nothing here."""
+    """Parse the record in an annotation; an invalid one is reported by the leader and ignored here."""
     try:
         return record.parse_record(text)
     except RecordError:
         return {}
 
 
-def _told(holder: FailureRecordOwner, failures: Mapping[str, NodeFailure]) -> dict[str, str]:
-    """Why each node is avoided.
+def _format_reasons(holder: FailureRecordOwner, failures: Mapping[str, NodeFailure]) -> dict[str, str]:
+    """Format why each node is avoided.
 
-    kube-scheduler puts the number of nodes that share a reason in front of it: "3 node(s) where …". So the time, which
-    no two nodes share, is only told where a reason is one node's.
+    kube-scheduler prepends the number of nodes with the same reason: "3 node(s) where …". So the time is left out
+    where several nodes share a reason.
     """
     shared = Counter(failure.reason for failure in failures.values())
-    return {node: _reason(holder, failure, alone=shared[failure.reason] == 1) for node, failure in failures.items()}
+    return {
+        node: _format_reason(holder, failure, alone=shared[failure.reason] == 1) for node, failure in failures.items()
+    }
 
 
-def _reason(holder: FailureRecordOwner, failure: NodeFailure, *, alone: bool) -> str:
+def _format_reason(holder: FailureRecordOwner, failure: NodeFailure, *, alone: bool) -> str:
     details: Iterable[str] = filter(None, (failure.reason, f"at {format_instant(failure.at)}" if alone else ""))
     said = " ".join(details)
     whose = f"pod {holder.name}" if holder.kind == "Pod" else f"pods of {holder.kind} {holder.name}"

@@ -1,73 +1,73 @@
-"""Which certificate is served now: from given files, or from our Secret; a new one is taken up without a restart.
+"""The certificate of the webhook, from given files or from our Secret, reloaded without a restart.
 
-`registering` looks every few seconds. What is half-written, or does not fit together, changes nothing: the pair that
-was served goes on being served, and the reason is told once. Connections that exist go on as they are.
+`WebhookServer` refreshes it every few seconds. Files that are half-written, or do not belong together, change nothing:
+the pair that is served stays, and the reason is logged once. Open connections are not affected.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
+import structlog
+
 from rescheduler.admission.certificates import CertificateError, CertificateState, KeyPair, check
 from rescheduler.kube.connection import RereadFile
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.secrets import SecretStore
 
-_log = logging.getLogger(__name__)
+_log = structlog.stdlib.get_logger(__name__)
 ReadPair = Callable[[], Awaitable[KeyPair]]
 
 
 class CertificateSource:
-    """Serves what a source gives; `context` is for a server, and stays the same for as long as it runs.
+    """Serves the pair that `read` returns; `context` is for a server, and stays the same while it runs.
 
-    Each pair has a context of its own, to which a handshake is handed over when it begins (by the callback that is
-    meant for server names). Loading a pair into a context in use would do too, until somebody changes from RSA to
-    ECDSA: a context keeps one pair of each kind, and would go on to serve the old one to some clients.
+    Each pair has a context of its own, to which a handshake is handed over when it begins (by the callback for server
+    names). Loading a new pair into the context in use would fail after a change from RSA to ECDSA: a context keeps one
+    pair of each kind, and would serve the old one to some clients.
     """
 
-    def __init__(self, source: ReadPair) -> None:
-        self._source = source
-        self._told = ""
+    def __init__(self, read: ReadPair) -> None:
+        self._read = read
+        self._why = ""
         self._served: ssl.SSLContext | None = None
         self.pair: KeyPair | None = None
-        """What is served; None before the first."""
+        """The pair that is served; None before the first."""
         self.context = _bare()
         self.context.sni_callback = self._hand_over
 
     async def refresh(self) -> bool:
-        """Serve what there is to be served now; whether there is anything."""
+        """Read the pair and serve it if it is new; False while there is none."""
         try:
-            pair = await self._source()
+            pair = await self._read()
             if pair != self.pair:
                 self._served = _context(pair)
                 again = self.pair is not None
                 self.pair = pair
-                _log.info("the webhook serves a new certificate" if again else "the webhook has its certificate")
+                _log.info("webhook certificate reloaded" if again else "webhook certificate loaded")
         except (CertificateError, ClusterError) as error:
-            self._tell(str(error))
+            self._warn(str(error))
         else:
-            self._told = ""
+            self._why = ""
         return self.pair is not None
 
     @property
     def why(self) -> str:
-        """What was wrong at the last look; nothing, if all was well."""
-        return self._told
+        """What was wrong at the last refresh; empty if nothing was."""
+        return self._why
 
-    def _tell(self, why: str) -> None:
-        if why == self._told:
+    def _warn(self, why: str) -> None:
+        if why == self._why:
             return
-        self._told = why
-        if self.pair is None:
-            _log.warning("the webhook has no certificate yet: %s", why)
-        else:
-            _log.warning("the webhook goes on with the certificate that it has: %s", why)
+        self._why = why
+        _log.warning(
+            "webhook certificate missing" if self.pair is None else "webhook certificate not reloaded", why=why
+        )
 
     def _hand_over(self, handshake: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
         if self._served is not None:
@@ -75,7 +75,7 @@ class CertificateSource:
 
 
 def from_files(certificate: Path, key: Path) -> ReadPair:
-    """A pair that somebody else keeps in files, as cert-manager does."""
+    """Read a pair from files that, for example, cert-manager keeps."""
     files = RereadFile(certificate, "the webhook's certificate"), RereadFile(key, "the webhook's key")
 
     async def read() -> KeyPair:
@@ -91,16 +91,16 @@ def from_files(certificate: Path, key: Path) -> ReadPair:
 
 
 def from_secret(secrets: SecretStore) -> ReadPair:
-    """The pair that the leader keeps in our Secret."""
+    """Read the pair that the leader keeps in our Secret."""
 
     async def read() -> KeyPair:
         found = await secrets.read()
         if found is None:
-            raise CertificateError(f"{secrets} is not there; the leader makes it")
+            raise CertificateError(f"{secrets} does not exist yet; the leader creates it")
         try:
             return CertificateState.from_data(found.data).serving
         except CertificateError as error:
-            raise CertificateError(f"{secrets}: {error}; the leader makes it anew") from error
+            raise CertificateError(f"{secrets}: {error}; the leader replaces it") from error
 
     return read
 
@@ -125,9 +125,9 @@ def _context(pair: KeyPair) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _in_file(content: bytes) -> Iterator[str]:
-    """A file for OpenSSL, which reads pairs from files only: in memory where that can be, for keys belong on no disk.
+    """Write a file for OpenSSL, which reads pairs only from files.
 
-    A container's file system is often read-only, too.
+    The file is in memory where possible: keys belong on no disk, and a container's file system is often read-only.
     """
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("rescheduler"), "wb") as file:
@@ -135,7 +135,7 @@ def _in_file(content: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
     else:
-        with tempfile.NamedTemporaryFile(prefix="rescheduler-") as private:  # nobody else may read it
+        with tempfile.NamedTemporaryFile(prefix="rescheduler-") as private:  # readable for this user only
             private.write(content)
             private.flush()
             yield private.name

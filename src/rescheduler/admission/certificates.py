@@ -1,8 +1,7 @@
-"""A certificate authority of our own and the certificates that it signs, as PEM: pure functions, the time is given.
+"""Our own certificate authority and the certificates that it signs, as PEM. Pure functions; the time is a parameter.
 
-`rotation` decides with them what the Secret holds next, `keeping` checks with them what is to be served. A certificate
-begins to be valid an hour before it is made, because clocks differ, and is due for renewal when a third of its life is
-left, so that whoever renews it may be down for weeks.
+`next_state` decides what the Secret holds next. A certificate is valid from an hour before it is made, because clocks
+differ, and is renewed when a third of its life is left, so the controller may be down for weeks.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ SKEW = timedelta(hours=1)
 
 
 class CertificateError(ValueError):
-    """PEM that is none, or not what it should be: says what is wrong with it."""
+    """Says what is wrong with a certificate or key."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate, maybe with those that lead to its authority behind it, and its key; both PEM."""
+    """A certificate (with intermediates, if any) and its key, as PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
 
 def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> KeyPair:
-    """A certificate authority that signs itself and serving certificates, and no other authorities."""
+    """Make a self-signed authority that may sign serving certificates, and no other authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
-    # No two share a subject: where both are trusted, whoever verifies must not take one for the other.
+    # Each has a subject of its own: where two are trusted, a client must not confuse them.
     serial = x509.random_serial_number()
     subject = _named(f"{name} {serial % 16**8:08x}")
     builder = (
@@ -51,7 +50,7 @@ def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Ke
 
 
 def new_serving(authority: KeyPair, names: Iterable[str], now: float, life: timedelta = SERVING_LIFE) -> KeyPair:
-    """A certificate for a server with these DNS names and IP addresses, that ends no later than its authority."""
+    """Make a serving certificate for these DNS names and IP addresses; it expires no later than its authority."""
     issuer, issuer_key = _first(authority.certificate), _key(authority.key)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise CertificateError("the authority's key is not ours: it is no ECDSA key")
@@ -70,13 +69,13 @@ def new_serving(authority: KeyPair, names: Iterable[str], now: float, life: time
 
 
 def check(pair: KeyPair) -> None:
-    """A CertificateError if this can't be served: no PEM, or the key of another certificate."""
+    """Raise CertificateError if a pair cannot be served: no PEM, or the key of another certificate."""
     if _public_bytes(_first(pair.certificate).public_key()) != _public_bytes(_key(pair.key).public_key()):
         raise CertificateError("the key is not the certificate's")
 
 
 def names_of(certificate: bytes) -> frozenset[str]:
-    """The DNS names and IP addresses that it is good for."""
+    """List the DNS names and IP addresses of a certificate."""
     try:
         found = _first(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -86,7 +85,7 @@ def names_of(certificate: bytes) -> frozenset[str]:
 
 
 def issued_at(certificate: bytes) -> float:
-    """When it was made, if it is ours."""
+    """When one of our certificates was made."""
     return (_first(certificate).not_valid_before_utc + SKEW).timestamp()
 
 
@@ -109,12 +108,12 @@ def is_signed_by(certificate: bytes, authority: bytes) -> bool:
 
 
 def split(bundle: bytes) -> list[x509.Certificate]:
-    """The certificates of a bundle; what stands around them is skipped."""
+    """Parse a bundle; text around the certificates is skipped."""
     if b"-----BEGIN CERTIFICATE-----" not in bundle:
         return []
     try:
         found = x509.load_pem_x509_certificates(bundle)
-        for each in found:  # the library reads these when they are first asked for: whoever asks later shall not fail
+        for each in found:  # the library parses these on first use; errors should show here
             _ = each.public_key(), each.extensions, each.subject, each.issuer, each.not_valid_after_utc
     except Exception as error:  # of several kinds, which differ between versions of the library
         raise CertificateError(f"holds a broken certificate ({error})") from error
@@ -122,13 +121,13 @@ def split(bundle: bytes) -> list[x509.Certificate]:
 
 
 def joined(*bundles: bytes) -> bytes:
-    """One bundle of all, each certificate once, in this order."""
+    """Join bundles, each certificate once, in this order."""
     found = {each.public_bytes(serialization.Encoding.PEM): None for bundle in bundles for each in split(bundle)}
     return b"".join(found)
 
 
 def valid_at(bundle: bytes, now: float) -> bytes:
-    """Those of a bundle that have not ended."""
+    """Keep the certificates of a bundle that have not expired."""
     kept = [each for each in split(bundle) if each.not_valid_after_utc.timestamp() > now]
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in kept)
 
@@ -178,7 +177,7 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """For handshakes (of TLS with elliptic curves), and for signing other certificates or not."""
+    """Allow TLS handshakes with elliptic curves, and signing of certificates if `signs`."""
     return x509.KeyUsage(
         key_cert_sign=signs, crl_sign=signs, digital_signature=True, content_commitment=False, key_encipherment=False,
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
@@ -211,7 +210,7 @@ def _signed(
 
 
 AUTHORITY_NAME = "kube-rescheduler webhook CA"
-PREVIOUS_KEPT = 24 * 3600.0  # seconds for which an authority is trusted after another one has taken over
+PREVIOUS_KEPT = 24 * 3600.0  # seconds for which an authority is trusted after it was replaced
 _KEYS = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 _PREVIOUS = "previous-ca.crt"
 
@@ -226,55 +225,55 @@ class CertificateState:
 
     @property
     def bundle(self) -> bytes:
-        """Whom to trust."""
+        """The authorities to trust."""
         return joined(self.authority.certificate, self.previous)
 
     @classmethod
     def from_data(cls, data: Mapping[str, bytes]) -> CertificateState:
-        """From a Secret; a CertificateError says what is wrong with it."""
+        """Read a Secret's data; CertificateError says what is wrong with it."""
         lacking = [key for key in _KEYS if not data.get(key)]
         if lacking:
             raise CertificateError(f"it lacks {', '.join(lacking)}")
         authority, serving = KeyPair(data["ca.crt"], data["ca.key"]), KeyPair(data["tls.crt"], data["tls.key"])
         previous = data.get(_PREVIOUS, b"")
-        looks: tuple[tuple[str, Callable[[], object]], ...] = (
+        checks: tuple[tuple[str, Callable[[], object]], ...] = (
             ("ca.crt and ca.key", lambda: check(authority)),
             ("tls.crt and tls.key", lambda: check(serving)),
             (_PREVIOUS, lambda: split(previous)),
         )
-        for where, look in looks:
+        for where, run in checks:
             try:
-                look()
+                run()
             except CertificateError as error:
                 raise CertificateError(f"{where}: {error}") from error
         return cls(authority, serving, previous)
 
     def to_data(self) -> dict[str, bytes]:
-        """For a Secret."""
+        """Make a Secret's data."""
         pairs = (self.authority.certificate, self.authority.key, self.serving.certificate, self.serving.key)
         return dict(zip(_KEYS, pairs, strict=True)) | ({_PREVIOUS: self.previous} if self.previous else {})
 
 
-def next_state(holding: CertificateState | None, names: frozenset[str], trusted: bytes, now: float) -> CertificateState:
-    """What is to be held now; the same, if nothing is due. `trusted` are the authorities that callers know already."""
-    if holding is None:
-        return _anew(names, trusted, now)
-    authority = holding.authority
+def next_state(state: CertificateState | None, names: frozenset[str], trusted: bytes, now: float) -> CertificateState:
+    """Decide what the Secret holds next; the same state if nothing is due. `trusted` are the clients' authorities."""
+    if state is None:
+        return _new_state(names, trusted, now)
+    authority = state.authority
     if is_due(authority.certificate, now) or ends_at(authority.certificate) <= now:
-        return _anew(names, joined(authority.certificate, holding.previous), now)
-    if not _serves(holding, names, now):
-        return CertificateState(authority, new_serving(authority, sorted(names), now), holding.previous)
-    if holding.previous and now >= issued_at(holding.serving.certificate) + PREVIOUS_KEPT:
-        return CertificateState(authority, holding.serving)
-    return holding
+        return _new_state(names, joined(authority.certificate, state.previous), now)
+    if not _serves(state, names, now):
+        return CertificateState(authority, new_serving(authority, sorted(names), now), state.previous)
+    if state.previous and now >= issued_at(state.serving.certificate) + PREVIOUS_KEPT:
+        return CertificateState(authority, state.serving)
+    return state
 
 
-def _anew(names: frozenset[str], trusted: bytes, now: float) -> CertificateState:
+def _new_state(names: frozenset[str], trusted: bytes, now: float) -> CertificateState:
     authority = new_authority(AUTHORITY_NAME, now)
     return CertificateState(authority, new_serving(authority, sorted(names), now), valid_at(trusted, now))
 
 
-def _serves(holding: CertificateState, names: frozenset[str], now: float) -> bool:
-    certificate = holding.serving.certificate
-    known = is_signed_by(certificate, holding.authority.certificate)
+def _serves(state: CertificateState, names: frozenset[str], now: float) -> bool:
+    certificate = state.serving.certificate
+    known = is_signed_by(certificate, state.authority.certificate)
     return known and names <= names_of(certificate) and not is_due(certificate, now)

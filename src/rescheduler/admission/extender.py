@@ -1,8 +1,8 @@
-"""The scheduler extender: which nodes a pod had better not go to, and which one is planned for it, from memory.
+"""The scheduler extender: refuses nodes where pods like this one failed, and prefers the planned target.
 
-kube-scheduler asks `filter` after its own rules and `prioritize` after its own scores, with nodes by name
-(`nodeCacheCapable: true`) or whole. Nodes on which pods failed are refused for good: preemption would not help there.
-If there is no other node that the pod could ever go to none is refused, and whoever wants to know is told.
+kube-scheduler calls `filter` after its own rules and `prioritize` after its own scores, with nodes by name
+(`nodeCacheCapable: true`) or whole. Refusals are unresolvable: preemption would not help. If the pod could go to no
+other node, none is refused, and `report` is called.
 """
 
 from __future__ import annotations
@@ -75,33 +75,33 @@ class _ExtenderRequest(NamedTuple):
     pod: Raw
     names: list[str]
     whole: dict[str, Raw] | None
-    """The list of whole nodes, if that is what was sent."""
+    """The list of whole nodes, if that was sent."""
     items: list[Raw]
 
 
 class Extender:
-    """Answers kube-scheduler; with nothing to say, every node passes and all score the same."""
+    """Answers kube-scheduler. Without advice every node passes, and all score the same."""
 
     def __init__(
         self,
-        knowledge: PlacementAdvisor,
-        told: Callable[[NewPod, str], None],
+        advisor: PlacementAdvisor,
+        report: Callable[[NewPod, str], None],
         excluded: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
-        self._knowledge = knowledge
-        self._told = told
+        self._advisor = advisor
+        self._report = report
         self._excluded = excluded
 
     def filter(self, body: bytes) -> bytes:
-        """ExtenderFilterResult for ExtenderArgs; ReviewError if they are none."""
+        """Answer ExtenderArgs with an ExtenderFilterResult."""
         asked = _read(body)
-        refused = self._guarded(self._refused, asked)
+        refused = self._or_none(self._refused, asked)
         return _filtered(asked, refused or {})
 
     def prioritize(self, body: bytes) -> bytes:
-        """HostPriorityList for ExtenderArgs; ReviewError if they are none."""
+        """Answer ExtenderArgs with a HostPriorityList."""
         asked = _read(body)
-        scores = self._guarded(self._scores, asked) or {}
+        scores = self._or_none(self._scores, asked) or {}
         return msgspec.json.encode([_Score(name, scores.get(name, _BETWEEN)) for name in asked.names])
 
     def _refused(self, asked: _ExtenderRequest) -> Mapping[str, str]:
@@ -109,11 +109,11 @@ class Extender:
         refused = {name: avoid[name] for name in asked.names if name in avoid} if avoid else {}
         if not all(name in refused for name in asked.names):
             return refused
-        if self._knowledge.leaves_any(avoid, asked.pod):
-            # The node of a nomination is asked about alone, and all others come next; or others have no room now, which
-            # preemption or time may change. To go back to where it failed would only use its budget up.
+        if self._advisor.leaves_any(avoid, asked.pod):
+            # A nominated node is sent alone, and all others come next; or others have no room now, which preemption or
+            # time may change. Going back to where it failed would only use up its retries.
             return refused
-        self._told(asked.newcomer, _all_refused(refused))
+        self._report(asked.newcomer, _all_refused(refused))
         return {}
 
     def _scores(self, asked: _ExtenderRequest) -> Mapping[str, int]:
@@ -126,14 +126,14 @@ class Extender:
         return scores
 
     def _advice(self, newcomer: NewPod) -> PlacementAdvice:
-        return NO_ADVICE if newcomer.namespace in self._excluded() else self._knowledge.advise(newcomer)
+        return NO_ADVICE if newcomer.namespace in self._excluded() else self._advisor.advise(newcomer)
 
-    def _guarded(self, decide: Callable[[_ExtenderRequest], T], asked: _ExtenderRequest) -> T | None:
+    def _or_none(self, decide: Callable[[_ExtenderRequest], T], asked: _ExtenderRequest) -> T | None:
         try:
             return decide(asked)
-        except Exception:  # noqa: BLE001  a fault of ours must never keep a pod from being placed
+        except Exception:  # noqa: BLE001 - an internal error must never keep a pod from being placed
             newcomer = asked.newcomer
-            _log.exception("the scheduler gets no advice", namespace=newcomer.namespace, pod=newcomer.name)
+            _log.exception("extender failed: internal error", namespace=newcomer.namespace, pod=newcomer.name)
             return None
 
 
@@ -159,14 +159,14 @@ def _filtered(asked: _ExtenderRequest, refused: Mapping[str, str]) -> bytes:
 
 
 def _read(body: bytes) -> _ExtenderRequest:
-    """What is asked."""
+    """Decode ExtenderArgs."""
     try:
         given = _args.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ReviewError(400, f"the body is no ExtenderArgs: {error}") from None
     pod, node_names, nodes = given.pod, given.node_names, given.nodes
     if not present(pod):
-        raise ReviewError(400, "ExtenderArgs without Pod: there is nobody to place")
+        raise ReviewError(400, "ExtenderArgs without Pod: there is no pod to place")
     try:
         newcomer = read_new_pod(pod)
     except NotAPodError as error:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+import structlog
 
 from rescheduler.admission.certificate_source import CertificateSource, from_files, from_secret
 from rescheduler.admission.certificates import CertificateError, CertificateState, next_state, split
@@ -24,15 +25,15 @@ from rescheduler.kube.secrets import SecretStore, StoredSecret
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookProbe, WebhookSettings, asks_us, bundle_in
 from rescheduler.model.json import Json
 
-SETTLE = 30.0  # seconds until every API server has surely heard of a new authority; they watch, so it is mostly one
-_FIRST_LOOKS = 1.0  # seconds between looks for the first certificate
-_LOOKS = 3.0  # and for a new one. A Secret is small and a GET is simple: no watch is worth its trouble here
-_TRIES = 6  # of the probe after a change, within about 5 s
-_log = logging.getLogger(__name__)
+SETTLE = 30.0  # seconds until every API server surely has a new authority; they watch, so it is mostly one
+_FIRST_LOOKS = 1.0  # seconds between reads until there is a certificate
+_LOOKS = 3.0  # and afterwards. A Secret is small and a GET is simple: a watch is not worth its trouble here
+_TRIES = 6  # probes after a change, within about 5 s
+_log = structlog.stdlib.get_logger(__name__)
 
 
 def names_of_server(settings: WebhookSettings) -> frozenset[str]:
-    """The names by which the API server, the scheduler and we ourselves call the webhook."""
+    """List the names by which API servers, schedulers and this controller call the webhook."""
     service = f"{settings.service}.{settings.namespace}"
     names = {f"{service}.svc", f"{service}.svc.cluster.local", service, settings.service}
     host = urlsplit(settings.url).hostname if settings.url else None
@@ -40,70 +41,70 @@ def names_of_server(settings: WebhookSettings) -> frozenset[str]:
 
 
 class WebhookServer:
-    """The server of one replica. `serve` runs until it is cancelled, and then lets calls under way end."""
+    """The HTTPS server of one replica. `serve` runs until it is cancelled, and then finishes open requests."""
 
     def __init__(
         self,
         client: ApiClient,
         settings: WebhookSettings,
         routes: Mapping[str, Handler],
-        manner: ServerLimits | None = None,
+        limits: ServerLimits | None = None,
     ) -> None:
         files = settings.files
-        source = (
+        read = (
             from_secret(SecretStore(client, settings.namespace, settings.secret))
             if files is None
             else from_files(files.certificate, files.key)
         )
-        self._keeper = CertificateSource(source)
+        self._source = CertificateSource(read)
         self._settings = settings
         self._routes = routes
-        self._manner = manner
+        self._limits = limits
         self._server: AdmissionServer | None = None
         self.knows: Callable[[], str] = lambda: ""
-        """Why the handlers can't answer yet (nothing is known of the cluster), for `/readyz`; nothing if they can."""
+        """Why the handlers cannot answer yet (caches are not synced), for `/readyz`; empty if they can."""
         self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
 
     @property
     def address(self) -> Address | None:
-        """Where it listens; None while it does not."""
+        """The address it listens on; None while it does not."""
         return self._server.address if self._server is not None else None
 
     def why_not(self) -> str:
-        """Why the webhook is not served here; nothing if it is."""
-        if self._keeper.pair is None:
-            return f"the webhook has no certificate yet: {self._keeper.why or 'not looked for yet'}"
+        """Why this replica does not serve the webhook; empty if it does."""
+        if self._source.pair is None:
+            return f"the webhook has no certificate yet: {self._source.why or 'not read yet'}"
         return "" if self._server is not None else "the webhook does not listen yet"
 
     async def serve(self) -> None:
-        """Get a certificate, serve, take up new ones; until cancelled."""
-        while not await self._keeper.refresh():  # noqa: ASYNC110 - what is waited for is in the cluster, or in files
+        """Wait for a certificate, then serve and reload it until cancelled."""
+        while not await self._source.refresh():  # noqa: ASYNC110 - the certificate is in the cluster, or in files
             await asyncio.sleep(_FIRST_LOOKS)
-        server = AdmissionServer(self._routes, self._keeper.context, Address(*self._settings.bind), self._manner)
+        server = AdmissionServer(self._routes, self._source.context, Address(*self._settings.bind), self._limits)
         server.ready = lambda: self.why_not() or self.knows()
         server.report = self.report
         async with server:
             self._server = server
-            _log.info("the webhook listens on %s:%s", *server.address)
+            _log.info("webhook listening", address=f"{server.address.host}:{server.address.port}")
             try:
                 while True:
                     await asyncio.sleep(_LOOKS)
-                    await self._keeper.refresh()
+                    await self._source.refresh()
             finally:
                 self._server = None
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingRotation:
-    """What the Secret is to hold instead of this version of it, when its authority has been announced for a while."""
+    """The next state of this version of the Secret, stored when its authority has been announced long enough."""
 
     version: str
-    holding: CertificateState
+    state: CertificateState
     announced: float | None = None
 
 
 class Registration:
-    """The leader's part: `keep` is a duty, done every few seconds."""
+    """Registers the webhook; the leader calls `keep` every few seconds."""
 
     def __init__(
         self, client: ApiClient, settings: WebhookSettings, why_not_served: Callable[[], str], now: Callable[[], float]
@@ -117,99 +118,99 @@ class Registration:
         files = settings.files
         self._files = files
         self._authority = RereadFile(files.authority, "the webhook's CA") if files and files.authority else None
-        self._coming: _PendingRotation | None = None
+        self._pending: _PendingRotation | None = None
         self.in_force = False
-        """Whether the API server asks our webhook, and takes its answer."""
-        self.why = "not looked at yet"
-        """Why not."""
+        """Whether a probe has shown that the API server calls our webhook, and accepts its answer."""
+        self.why = "not checked yet"
+        """Why it is not in force."""
 
     @property
     def changing(self) -> bool:
-        """Whether a new authority is announced, and not yet used: better kept on with soon."""
-        return self._coming is not None
+        """Whether a new authority is announced and not used yet, so that `keep` should be called soon."""
+        return self._pending is not None
 
     def exclude(self, namespaces: tuple[str, ...]) -> None:
-        """Have the API server ask nothing about pods of these namespaces, when it is kept the next time."""
+        """Exclude these namespaces from the webhook with the next `keep`."""
         self._configuration.exclude(namespaces)
 
     async def keep(self) -> None:
-        """See that certificates are fresh and the API server knows them, and ask it whether it does."""
+        """Renew certificates, correct the configuration, and probe the webhook."""
         try:
             changed = await self._keep()
         except ClusterError as error:
-            self._conclude(str(error))
+            self._set_state(str(error))
             raise
         if changed is not None:
-            self._conclude(await self._asked(again=changed))
+            self._set_state(await self._probe_until_ok(again=changed))
 
     async def remove(self) -> None:
-        """Have the API server ask us no more, and forget the certificates; what leads to another controller stays.
+        """Unregister the webhook and delete its certificates.
 
-        The configuration is only emptied: it may be the chart's.
+        The configuration is only emptied, since it may belong to the chart; one of another controller is left alone.
         """
         found = await self._configuration.read()
         if found is not None and not self._configuration.is_here(found):
-            _log.info("%s leads to another controller, and is left alone", self._configuration)
+            _log.info("webhook configuration belongs to another controller", configuration=str(self._configuration))
             return
         removed = found is not None and await self._configuration.empty(found)
         if self._files is None:
             removed = await self._secrets.remove() or removed
-        self.in_force, self.why = False, "it is not wanted"
-        if removed:  # mostly there was none, and nothing to tell
-            _log.info("the webhook is not wanted, and what an earlier one had registered is removed")
+        self.in_force, self.why = False, "it is not enabled"
+        if removed:
+            _log.info("webhook unregistered")
 
     async def _keep(self) -> bool | None:
-        """Whether the configuration had to be changed; None if it cannot be made yet."""
+        """Correct the configuration; True if it was changed, None if it cannot be made yet."""
         found = await self._configuration.read()
         if self._files is not None:
             bundle = self._authority.read() if self._authority is not None else None
         else:
-            bundle = await self._certified(found)
+            bundle = await self._renew(found)
         if not asks_us(found) and (why := self._why_not_served()):
-            self._conclude(why)  # nobody would answer
+            self._set_state(why)  # there would be no answer
             return None
         return await self._configuration.keep(found, bundle)
 
-    async def _certified(self, found: Json | None) -> bytes:
-        """Renew what is due; the answer is whom the API server is to trust."""
+    async def _renew(self, found: Json | None) -> bytes:
+        """Renew what is due; return the authorities that the API server should trust."""
         secret, now = await self._secrets.read(), self._now()
-        holding, version = self._held(secret), secret.version if secret is not None else ""
-        told = _readable(bundle_in(found))
-        coming = self._coming
-        if coming is None or coming.version != version:
-            coming = _PendingRotation(version, next_state(holding, self._names, told, now))
-        wanted = coming.holding
-        if wanted == holding:
-            self._coming = None
+        state, version = self._read_state(secret), secret.version if secret is not None else ""
+        trusted = _valid_bundle(bundle_in(found))
+        pending = self._pending
+        if pending is None or pending.version != version:
+            pending = _PendingRotation(version, next_state(state, self._names, trusted, now))
+        wanted = pending.state
+        if wanted == state:
+            self._pending = None
             return wanted.bundle
-        same = holding is not None and wanted.authority == holding.authority
-        announced = (coming.announced or now) if told == wanted.bundle else None
-        if told and not same and (announced is None or now < announced + SETTLE):
-            if self._coming is None or self._coming.holding != wanted:
-                _log.info("the webhook gets a new CA: it is announced, and used after %g s", SETTLE)
-            self._coming = replace(coming, announced=announced)
+        same = state is not None and wanted.authority == state.authority
+        announced = (pending.announced or now) if trusted == wanted.bundle else None
+        if trusted and not same and (announced is None or now < announced + SETTLE):
+            if self._pending is None or self._pending.state != wanted:
+                _log.info("new webhook CA announced", used_after_seconds=SETTLE)
+            self._pending = replace(pending, announced=announced)
             return wanted.bundle
-        self._coming = None
-        if not await self._stored(secret, wanted):
-            raise ClusterError(f"{self._secrets} was changed by somebody else; it is read again")
-        _log.info("%s holds a new certificate for the webhook", self._secrets)
+        self._pending = None
+        if not await self._store(secret, wanted):
+            raise ClusterError(f"{self._secrets} was changed meanwhile; it is read again")
+        _log.info("webhook certificate stored", secret=str(self._secrets))
         return wanted.bundle
 
-    def _held(self, secret: StoredSecret | None) -> CertificateState | None:
+    def _read_state(self, secret: StoredSecret | None) -> CertificateState | None:
         if secret is None:
             return None
         try:
             return CertificateState.from_data(secret.data)
         except CertificateError as error:
-            _log.warning("%s is broken, and is made anew: %s", self._secrets, error)
+            _log.warning("webhook Secret is invalid, replacing it", secret=str(self._secrets), error=str(error))
             return None
 
-    async def _stored(self, secret: StoredSecret | None, wanted: CertificateState) -> bool:
+    async def _store(self, secret: StoredSecret | None, wanted: CertificateState) -> bool:
         data = wanted.to_data()
         return await (self._secrets.create(data) if secret is None else self._secrets.replace(secret, data))
 
-    async def _asked(self, *, again: bool) -> str:
-        """What the probe says; API servers hear of a change in their own time."""
+    async def _probe_until_ok(self, *, again: bool) -> str:
+        """Probe the webhook; after a change several times, until API servers have it."""
         backoff, why = Backoff(first=0.2, longest=2.0), await self._probe.ask()
         for failures in range(1, _TRIES if again else 1):
             if not why:
@@ -218,17 +219,17 @@ class Registration:
             why = await self._probe.ask()
         return why
 
-    def _conclude(self, why: str) -> None:
+    def _set_state(self, why: str) -> None:
         if why != self.why or self.in_force != (not why):
             if why:
-                _log.warning("the webhook is not in force: %s", why)
+                _log.warning("webhook not in force", why=why)
             else:
-                _log.info("the webhook is in force")
+                _log.info("webhook in force")
         self.in_force, self.why = not why, why
 
 
-def _readable(bundle: bytes) -> bytes:
-    """The bundle, if it holds certificates: one that makes no sense is trusted by nobody."""
+def _valid_bundle(bundle: bytes) -> bytes:
+    """The bundle if it is valid, else nothing: clients do not trust an invalid one either."""
     try:
         return bundle if split(bundle) else b""
     except CertificateError:
@@ -236,7 +237,7 @@ def _readable(bundle: bytes) -> bytes:
 
 
 def _canonical(host: str) -> str:
-    """As certificates write it."""
+    """The host as certificates spell it."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the handlers of the webhook and the extender say to a body that is no question at all; the server answers it."""
+"""Decodes AdmissionReviews and the pods in them, and encodes the answer. Unreadable bodies raise ReviewError."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rescheduler.model.objects import NOTHING
 
 
 class ReviewError(Exception):
-    """A body that cannot be answered: which HTTP status it gets, and why in words."""
+    """A body that cannot be answered: the HTTP status it gets, and why."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(status, message)
@@ -33,15 +33,15 @@ T = TypeVar("T")
 
 
 class NotAPodError(ValueError):
-    """An object that is no pod, whatever it says it is."""
+    """An object that is not a valid pod."""
 
 
 class _Camel(Struct, rename="camel", gc=False):
-    """Base: camelCase outside."""
+    """Base: camelCase in JSON."""
 
 
 class GroupVersionKind(_Camel):
-    """Of which kind the object is."""
+    """The kind of the object."""
 
     group: str | None = None
     version: str | None = None
@@ -49,14 +49,14 @@ class GroupVersionKind(_Camel):
 
 
 class GroupResource(_Camel):
-    """Under which path it was written."""
+    """The resource that was written."""
 
     group: str | None = None
     resource: str | None = None
 
 
 class AdmissionRequest(_Camel):
-    """What is to be decided about; each part stays raw until it is known to be worth a look."""
+    """The request in a review; each part stays raw until it is needed."""
 
     uid: Raw = ABSENT
     kind: Raw = ABSENT
@@ -75,7 +75,7 @@ class AdmissionReview(_Camel):
     request: AdmissionRequest
 
     def concerns_a_new_pod(self) -> bool:
-        """Whether it is about the creation of a pod, in the form that we know."""
+        """Whether it is about the creation of a v1 pod."""
         request = self.request
         kind, resource = _read(request.kind, GroupVersionKind), _read(request.resource, GroupResource)
         return (
@@ -90,7 +90,7 @@ class AdmissionReview(_Camel):
 
     @property
     def namespace(self) -> str:
-        """Where the object is to be."""
+        """The namespace of the object."""
         return _text(self.request.namespace)
 
 
@@ -119,7 +119,7 @@ class _Gate(_Camel):
 
 
 class _Spec(_Camel):
-    """What a patch may touch: it must make sense, or nothing is patched."""
+    """What a patch may touch: if it is invalid, nothing is patched."""
 
     node_name: str | None = None
     affinity: _Affinity | None = None
@@ -138,7 +138,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def read_review(body: bytes) -> AdmissionReview:
-    """The review that a body holds; ReviewError if it holds none."""
+    """Decode a review."""
     try:
         document = _documents.decode(body)
         if _text(document.kind) != KIND:
@@ -156,7 +156,7 @@ def read_review(body: bytes) -> AdmissionReview:
 
 
 def read_new_pod(raw: Raw, namespace: str = "") -> NewPod:
-    """Whose pod it is; NonsenseError if it is none."""
+    """Decode what identifies a pod and its owner; NotAPodError if that fails."""
     try:
         pod = _pods.decode(raw)
         owner = sections.owner(pod.metadata.owner_references, "metadata.ownerReferences")
@@ -175,7 +175,7 @@ def read_new_pod(raw: Raw, namespace: str = "") -> NewPod:
 
 
 def answer(review: AdmissionReview, patch: list[dict[str, Any]], warnings: tuple[str, ...] = ()) -> bytes:
-    """The review with our response: always allowed."""
+    """Encode the answer to a review: always allowed."""
     response: dict[str, Any] = {"uid": review.uid, "allowed": True}
     if patch:
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}
@@ -186,7 +186,7 @@ def answer(review: AdmissionReview, patch: list[dict[str, Any]], warnings: tuple
 
 
 def _read(raw: Raw, form: type[T]) -> T | None:
-    """A part of a review; None if it is missing or makes no sense."""
+    """Decode a part of a review; None if it is missing or invalid."""
     if not present(raw):
         return None
     try:

@@ -1,8 +1,8 @@
-"""From advice to a JSON patch (RFC 6902) for a new pod: preferences, nodes to avoid, our marks, our gate.
+"""The mutating webhook for new pods: turns advice into a JSON patch (RFC 6902).
 
-`mutation` asks it. Nothing that is on the pod is lost: members are added one by one, missing parents are made, and an
-affinity is merged. A pod that has all of it already gets no patch, because the API server asks again when another
-webhook has changed the pod.
+The patch adds preferences, nodes to avoid, labels, annotations and the scheduling gate. Nothing on the pod is lost:
+members are added one by one, missing parents are created, and an affinity is merged. A pod that has everything already
+gets no patch, since the API server calls again after another webhook has changed the pod.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from rescheduler.admission.advisor import NO_ADVICE, PlacementAdvisor
 from rescheduler.admission.reviews import AdmissionReview, NotAPodError, answer, read_new_pod, read_review
 from rescheduler.migration.steps.steering import add_preference
 from rescheduler.model import labels
-from rescheduler.model import labels as marks
 from rescheduler.model.advice import ExpectedMove, NewPod, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus
@@ -35,46 +34,46 @@ _LONGEST_LABEL = 63
 
 
 def patch_for(pod: Json, advice: PlacementAdvice, now: float) -> list[Json]:
-    """The operations that make a pod what the advice wants; none if there is nothing to do."""
+    """List the operations that apply the advice to a pod; none if there is nothing to do."""
     metadata, spec = pod["metadata"], pod["spec"]
-    probe = (metadata.get("labels") or {}).get(marks.PROBE)
+    probe = (metadata.get("labels") or {}).get(labels.PROBE)
     if probe is not None:
-        return list(_members(metadata, "/metadata", "annotations", {marks.ANSWER: probe}))
-    labels, notes = dict[str, str](), dict[str, str]()
+        return list(_members(metadata, "/metadata", "annotations", {labels.ANSWER: probe}))
+    added, notes = dict[str, str](), dict[str, str]()
     operations: list[Json] = []
     expected, placed = advice.expected, bool(spec.get("nodeName"))
     if expected is not None:
-        labels = _labels(expected)
+        added = _labels(expected)
         notes = _notes(expected, now)
-        if marks.MIGRATION_TIME in (metadata.get("annotations") or {}):
-            del notes[marks.MIGRATION_TIME]
+        if labels.MIGRATION_TIME in (metadata.get("annotations") or {}):
+            del notes[labels.MIGRATION_TIME]
         if expected.gate and not placed:
-            notes[marks.GATED] = expected.migration
+            notes[labels.GATED] = expected.migration
             operations += _gated(spec)
     if not placed:
         operations += _affinity(spec, advice)
     return [
-        *_members(metadata, "/metadata", "labels", labels),
+        *_members(metadata, "/metadata", "labels", added),
         *_members(metadata, "/metadata", "annotations", notes),
         *operations,
     ]
 
 
 def _labels(expected: ExpectedMove) -> dict[str, str]:
-    """The marks that `migration.eviction` puts on a rebuilt pod; a value that no label may have is cut, or left out."""
-    whole = {marks.MIGRATION_ID: expected.migration, marks.MIGRATION_STATUS: "in-progress"}
+    """The labels of a rebuilt pod; a value that is too long is cut, an invalid one is left out."""
+    whole = {labels.MIGRATION_ID: expected.migration, labels.MIGRATION_STATUS: "in-progress"}
     cut = {
-        marks.MIGRATED_FROM: expected.source[:_LONGEST_LABEL].rstrip("-_."),
-        marks.MIGRATION_REASON: expected.strategy[:_LONGEST_LABEL].rstrip("-_."),
+        labels.MIGRATED_FROM: expected.source[:_LONGEST_LABEL].rstrip("-_."),
+        labels.MIGRATION_REASON: expected.strategy[:_LONGEST_LABEL].rstrip("-_."),
     }
     return {key: value for key, value in {**whole, **cut}.items() if _is_label(value)}
 
 
 def _notes(expected: ExpectedMove, now: float) -> dict[str, str]:
     return {
-        marks.MIGRATION_TIME: format_instant(now),
-        marks.ORIGINAL_POD: expected.original_uid,
-        marks.ORIGINAL_POD_NAME: expected.original_name,
+        labels.MIGRATION_TIME: format_instant(now),
+        labels.ORIGINAL_POD: expected.original_uid,
+        labels.ORIGINAL_POD_NAME: expected.original_name,
     }
 
 
@@ -84,7 +83,7 @@ def _is_label(value: str) -> bool:
 
 def _gated(spec: Json) -> Iterator[Json]:
     gates = spec.get("schedulingGates")
-    gate = {"name": marks.NOMINATE_GATE}
+    gate = {"name": labels.NOMINATE_GATE}
     if not gates:
         yield _add("/spec/schedulingGates", [gate])
     elif gate not in gates:
@@ -92,7 +91,7 @@ def _gated(spec: Json) -> Iterator[Json]:
 
 
 def _affinity(spec: Json, advice: PlacementAdvice) -> Iterator[Json]:
-    """The affinity with what is missing; it is put as a whole, because each of its levels may be missing or null."""
+    """Set the affinity with what is missing; as a whole, because each of its levels may be missing or null."""
     before: Json | None = spec.get("affinity")
     wanted = avoid_nodes(before, advice.avoid) if _is_small(before, advice) else (before or {})
     if advice.expected is not None:
@@ -102,13 +101,13 @@ def _affinity(spec: Json, advice: PlacementAdvice) -> Iterator[Json]:
 
 
 def _is_small(affinity: Json | None, advice: PlacementAdvice) -> bool:
-    """Whether few nodes are to be avoided: each is named in every term, and no object may grow without limit."""
+    """Whether few enough nodes are avoided: each is named in every term, and objects must not grow without limit."""
     required = ((affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     return max(1, len(required.get("nodeSelectorTerms") or ())) * len(advice.avoid) <= _MOST_REFUSALS
 
 
 def _preferring(affinity: Json, expected: ExpectedMove) -> Json:
-    """With those of the two preferences that are not there yet."""
+    """Add the preferences that are missing."""
     source, target = expected.source_host or expected.source, expected.target_host or expected.target
     terms = _preferences(add_preference(None, MigrationStatus(source=source, target=target)))
     known = _preferences(affinity)
@@ -125,7 +124,7 @@ def _preferences(affinity: Json) -> list[Json]:
 
 
 def _members(parent: Json, path: str, name: str, wanted: Mapping[str, str]) -> Iterator[Json]:
-    """What gives an object's section these members; a section that is missing, or null, is made."""
+    """Add members to a section of an object; a missing or null section is created."""
     section = parent.get(name)
     missing = {key: value for key, value in wanted.items() if (section or {}).get(key) != value}
     if not missing:
@@ -138,7 +137,7 @@ def _members(parent: Json, path: str, name: str, wanted: Mapping[str, str]) -> I
 
 
 def _escaped(key: str) -> str:
-    """A key as a step of a JSON pointer (RFC 6901)."""
+    """Escape a key for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -148,35 +147,35 @@ def _add(path: str, value: Any) -> Json:
 
 _log = structlog.stdlib.get_logger(__name__)
 _LARGEST_POD = 2**18  # bytes
-_OUR_FAULT = "kube-rescheduler could not look at this pod; it is created as it is (see the controller's log)"
-_MISSPELT = f"annotation {labels.MISSPELT_RETRIES} is read as {labels.SCHEDULING_RETRIES}; please write it so"
+_OUR_FAULT = "kube-rescheduler could not check this pod; it is created unchanged (see the controller's log)"
+_MISSPELT = f"annotation {labels.MISSPELT_RETRIES} is read as {labels.SCHEDULING_RETRIES}; please use that name"
 
 
 class PodMutator:
-    """Answers reviews; it changes nothing, so that a dry run gets the same answer."""
+    """Answers reviews. It changes no state, so a dry run gets the same answer."""
 
     def __init__(
-        self, knowledge: PlacementAdvisor, excluded: Callable[[], Collection[str]], now: Callable[[], float]
+        self, advisor: PlacementAdvisor, excluded: Callable[[], Collection[str]], now: Callable[[], float]
     ) -> None:
-        self._knowledge = knowledge
+        self._advisor = advisor
         self._excluded = excluded
         self._now = now
 
     def review(self, body: bytes) -> bytes:
-        """The answer to a review; ReviewError if it is none."""
+        """Answer a review."""
         asked = read_review(body)
         try:
             return self._answer(asked)
-        except Exception:  # noqa: BLE001  a fault of ours must never keep a pod from being created
-            _log.exception("a review could not be answered; the pod is created as it is", review=asked.uid)
+        except Exception:  # noqa: BLE001 - an internal error must never keep a pod from being created
+            _log.exception("review failed: internal error", review=asked.uid)
             return answer(asked, [], (_OUR_FAULT,))
 
     def _may_avoid(self, avoid: Collection[str], pod: Raw) -> bool:
-        """Whether nodes can be refused on a pod: not where it would go nowhere, which the leader finds out, too.
+        """Whether a pod can avoid these nodes: not if it had no other node, which the leader finds out, too.
 
-        Nor on one that is unusually large: whoever makes such pods shall not keep everybody else waiting.
+        Nor if the pod is unusually large, so that such pods do not make others wait.
         """
-        return len(bytes(pod)) <= _LARGEST_POD and self._knowledge.leaves_any(avoid, pod)
+        return len(bytes(pod)) <= _LARGEST_POD and self._advisor.leaves_any(avoid, pod)
 
     def _answer(self, asked: AdmissionReview) -> bytes:
         if not asked.concerns_a_new_pod():
@@ -185,12 +184,12 @@ class PodMutator:
         try:
             newcomer = read_new_pod(raw, asked.namespace)
         except NotAPodError as error:
-            _log.info("an object that is no pod is let through", review=asked.uid, why=str(error))
+            _log.info("object is not a pod, admitted unchanged", review=asked.uid, why=str(error))
             return answer(asked, [])
         probe = labels.PROBE in newcomer.labels
         if newcomer.namespace in self._excluded() and not probe:
             return answer(asked, [])
-        advice = NO_ADVICE if probe else self._knowledge.advise(newcomer)
+        advice = NO_ADVICE if probe else self._advisor.advise(newcomer)
         if advice.avoid and not self._may_avoid(advice.avoid, raw):
             advice = replace(advice, avoid=NO_ADVICE.avoid)
         if advice == NO_ADVICE and not probe:
@@ -198,13 +197,13 @@ class PodMutator:
         try:
             pod: Json = msgspec.json.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            _log.info("an object that is no pod is let through", review=asked.uid, why=str(error))
+            _log.info("object is not a pod, admitted unchanged", review=asked.uid, why=str(error))
             return answer(asked, [])
         return answer(asked, patch_for(pod, advice, self._now()), _warnings(newcomer))
 
 
 def _warnings(newcomer: NewPod) -> tuple[str, ...]:
-    """What whoever makes the pod should know; a controller that makes it would only log it."""
+    """Warnings for a person who creates a pod; a controller would only log them."""
     notes = newcomer.annotations
     misspelt = labels.MISSPELT_RETRIES in notes and labels.SCHEDULING_RETRIES not in notes
     return (_MISSPELT,) if misspelt and newcomer.owner is None else ()

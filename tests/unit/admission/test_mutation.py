@@ -169,7 +169,7 @@ def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None
         found = response(review(pod_json()), PodMutator(broken, tuple, lambda: NOW))
     assert found["allowed"] is True
     assert "patch" not in found
-    assert "created as it is" in found["warnings"][0]
+    assert "created unchanged" in found["warnings"][0]
     assert [each["log_level"] for each in logs] == ["error"]
 
 

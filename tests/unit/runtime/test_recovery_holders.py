@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from rescheduler.admission.advisor import holder_of
+from rescheduler.admission.advisor import find_record_owner
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.objects import path_of
@@ -147,7 +147,7 @@ def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], e
     cache = ClusterCache("test")
     told(cache, *(each for each in found if each["kind"] != "Rollout"))
     row: Pod = cache.row("Pod", (SPACE, "a"))
-    by_webhook = holder_of(NewPod(SPACE, row.name, owner=row.owner), cache)
+    by_webhook = find_record_owner(NewPod(SPACE, row.name, owner=row.owner), cache)
     by_loop = FailureDetector(cache, RecoverySettings, lambda: NOW, print).holder(row)
     assert (by_webhook.kind, by_webhook.name) == expected
     assert by_loop == (expected[0], SPACE, expected[1])
@@ -165,4 +165,4 @@ def test_a_namesake_of_the_maker_that_is_gone_says_nothing() -> None:
     told(cache, cron, job, alone)
     row: Pod = cache.row("Pod", (SPACE, "a"))
     assert FailureDetector(cache, RecoverySettings, lambda: NOW, print).holder(row) == ("Job", SPACE, "w1")
-    assert holder_of(NewPod(SPACE, "a", owner=row.owner), cache).kind == "Job"
+    assert find_record_owner(NewPod(SPACE, "a", owner=row.owner), cache).kind == "Job"
