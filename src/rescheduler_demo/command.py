@@ -1,4 +1,4 @@
-"""`rescheduler demo`: a cluster in this process, out of balance or in trouble, and the real controller on it."""
+"""`rescheduler demo`: the real controller on an embedded cluster with a problem to solve."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Options:
         return self.timeout or max(_PATIENCE, _PATIENCE / self.speed)
 
     def check(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse contradicting flags."""
         most = self.nodes * _MOST_PODS_PER_NODE
         if self.pods is not None and self.pods > most:
             least = -(-self.pods // _MOST_PODS_PER_NODE)
@@ -66,14 +66,14 @@ class Options:
             raise click.UsageError("--timeout limits how long --once waits for the goal: add --once.")
 
     def wants_live(self) -> bool:
-        """Whether to show one picture that changes in place."""
+        """Whether to show the live view."""
         able = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         if self.output == "live" and not able:
-            raise click.UsageError("-o live needs a terminal, and stdout is none: leave -o out, or give -o plain.")
+            raise click.UsageError("-o live needs a terminal, and stdout is not one: omit -o, or use -o plain.")
         return able and self.output != "plain"
 
     def wants_browser(self) -> bool:
-        """Whether to open the page: where there is a terminal and a display."""
+        """Whether to open the page: if there is a terminal and a display."""
         display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform in ("darwin", "win32")
         return self.browser and sys.stdout.isatty() and bool(display)
 
@@ -84,34 +84,34 @@ class Options:
     type=click.Choice(_SCENARIOS),
     default="balance",
     show_default=True,
-    help="What happens; see above.",
+    help="The scenario; see above.",
 )
-@click.option("--nodes", type=click.IntRange(3, 5000), default=12, show_default=True, help="How many nodes.")
+@click.option("--nodes", type=click.IntRange(3, 5000), default=12, show_default=True, help="Number of nodes.")
 @click.option(
     "--pods",
     type=click.IntRange(6, 150_000),
-    help=f"How many pods, besides those of the DaemonSet; {_PODS_PER_NODE} for each node if left out, and "
-    f"{_MOST_PODS_PER_NODE} at most.",
+    help=f"Number of pods besides those of the DaemonSet; by default {_PODS_PER_NODE} per node, at most "
+    f"{_MOST_PODS_PER_NODE} per node.",
 )
 @click.option(
     "--speed",
     type=click.FloatRange(0.1, 50),
     default=1.0,
     show_default=True,
-    help="How fast plans, pods and events follow one another; 2 is twice as fast.",
+    help="Speed of plans, pods and events; 2 is twice as fast.",
 )
-@click.option("--once", is_flag=True, help="End when the goal is reached, with the result.")
+@click.option("--once", is_flag=True, help="Exit when the goal is reached, with the result.")
 @click.option(
     "--timeout",
     type=_timeout,
     metavar="DURATION",
-    help="With --once: how long to wait for the goal, such as 2m; 5m at speed 1 if left out.",
+    help="With --once: how long to wait for the goal, such as 2m; by default 5m at speed 1.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Port of the page on 127.0.0.1; a free one if left out.",
+    help="Port of the page on 127.0.0.1; by default a free one.",
 )
 @click.option(
     "-o",
@@ -119,38 +119,38 @@ class Options:
     type=click.Choice(["auto", "live", "plain"]),
     default="auto",
     show_default=True,
-    help="A live view, or plain lines; auto is live on a terminal.",
+    help="Live view or plain lines; auto is live on a terminal.",
 )
 @click.option(
     "--browser/--no-browser",
     default=True,
     show_default=True,
-    help="Open the page in a browser, where there is a terminal and a display.",
+    help="Open the page in a browser, if there is a terminal and a display.",
 )
 @click.option(
     "--log-file",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Write what the controller logs to this file.",
+    help="Write the controller's log to this file.",
 )
 @messages.verbose_option
 def demo(**given: Any) -> None:
     """Show rescheduling at work, without a cluster.
 
-    Starts a small Kubernetes in this process, with a lively workload on hollow nodes, and the controller of
-    `rescheduler run` on it. Shows how nodes are used before and now, what moves, and what happens next; prints the
-    page's address, and a KUBECONFIG with which kubectl works beside it. Ctrl-C ends it, and nothing of it stays.
+    Starts a small Kubernetes in this process, with busy workloads on hollow nodes, and runs the controller on it. Shows
+    the use of the nodes before and now, what moves, and what happens next; prints the page's address, and a KUBECONFIG
+    for kubectl. Ctrl-C ends it and leaves nothing behind.
 
     \b
     Scenarios:
       balance       a third of the nodes is crowded, the others are empty; pods are spread evenly
-      hotspot       again and again a workload grows and makes its node hot; the node is cooled
-      maintenance   a node is labelled for maintenance, emptied, and taken back
-      failing-node  pods crash on a new node; workloads that ask for it recover elsewhere
+      hotspot       one after the other, workloads grow and make their nodes hot; pods move off them
+      maintenance   a node is labelled for maintenance, emptied, and unlabelled
+      failing-node  pods crash on a new node; workloads with scheduling-retries recover elsewhere
       chaos         kubelets die, nodes come and go, the controller is killed; nothing is lost
 
-    With --once the exit code is 0 when the goal was reached, 6 when it was not in time, and 5 when a disruption budget
-    was broken meanwhile.
+    With --once the exit code is 0 if the goal was reached, 6 if it was not reached in time, and 5 if a disruption
+    budget was violated.
 
     \b
     Examples:
@@ -163,8 +163,8 @@ def demo(**given: Any) -> None:
     options.check()
     live = options.wants_live()
     messages.emit(f"starting {options.scenario}: {options.nodes} nodes and {options.size} pods\n")
-    # It takes a while to import, and help and completion need none of it.
-    from rescheduler_demo.session import run_session  # noqa: PLC0415 - as said above
+    # Slow to import, and not needed for help and completion.
+    from rescheduler_demo.session import run_session  # noqa: PLC0415 - see above
 
     with report_failures():
         run_session(options, live=live)

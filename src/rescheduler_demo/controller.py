@@ -1,4 +1,4 @@
-"""The real controller in the demo: its configuration, its supervisor, and what the demo learns from its log.
+"""The real controller in the demo: its configuration, its supervisor, and its log.
 
 The configuration is the product's own, with intervals short enough to watch. Page and webhook listen on loopback only.
 """
@@ -32,7 +32,7 @@ _RESTART_DELAY = 1.0  # seconds: a controller that cannot run must not keep the 
 
 
 class PortTakenError(Exception):
-    """A port of loopback that cannot be listened on."""
+    """A loopback port that is taken."""
 
     def __init__(self, port: int, why: str) -> None:
         super().__init__(f"port {port} of {_LOOPBACK}: {why}")
@@ -96,7 +96,7 @@ async def run_until_first(*work: Coroutine[Any, Any, object], limit: float | Non
 
 
 class Supervisor:
-    """Keeps one controller running, as Kubernetes would: killed, or without its lease, it is started again.
+    """Keeps one controller running, as Kubernetes would: restarts it when it is killed or loses its lease.
 
     It is the controller of `rescheduler run`, in this event loop instead of a process of its own. The page stays at the
     port that it had first.
@@ -111,7 +111,7 @@ class Supervisor:
         self.starts = 0
 
     def kill(self) -> None:
-        """End the controller at once, in the middle of whatever it does."""
+        """Kill the controller."""
         self._killed.set()
 
     async def run(self) -> None:
@@ -131,7 +131,7 @@ class Supervisor:
 
 
 class LogTap(logging.Handler):
-    """Takes everything that is logged: passes formatted lines on, and notes when a plan was made."""
+    """Handles all log records: passes formatted lines on, and notes when a plan was made."""
 
     def __init__(self, interval: float, write: Callable[[int, str], None]) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class LogTap(logging.Handler):
         return max(0.0, self._planned + self._interval - time.monotonic())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one record."""
+        """Handle one record."""
         if isinstance(record.msg, dict) and record.msg.get("event") == "planned":
             self._planned = time.monotonic()
         try:
@@ -159,7 +159,7 @@ class LogTap(logging.Handler):
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Take the place of the root logger's handlers, with their format."""
+        """Replace the root logger's handlers, with their format."""
         root = logging.getLogger()
         others = root.handlers
         if others and others[0].formatter is not None:

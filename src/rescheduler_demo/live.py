@@ -1,4 +1,4 @@
-"""The demo on a terminal: one picture that changes in place, in the terminal's alternate screen.
+"""The demo's live view, in the terminal's alternate screen.
 
 From the top: scenario, page and kubeconfig; how use is spread; the nodes; moves; what comes next; what has happened;
 and with -v what was logged. The nodes get the rows that the other parts leave: bars for few nodes, one coloured cell
@@ -44,7 +44,7 @@ _WARM = 0.75
 
 
 class LiveView:
-    """Draws between `with` and its end, and calls `stop` if the terminal goes; with `log_rows` shows what is logged."""
+    """Draws while its context is open, and calls `stop` if the terminal closes; `log_rows` shows the log."""
 
     def __init__(self, terminal: Terminal, stop: Callable[[], None], log_rows: int) -> None:
         self._terminal = terminal
@@ -78,25 +78,25 @@ class LiveView:
             self._stop()
 
     def report(self, elapsed: float, line: str) -> None:
-        """Show in the next picture that something has happened."""
+        """Show an event in the next frame."""
         self._news.append((elapsed, line))
 
     def log(self, line: str) -> None:
-        """Show what was logged, if there is room for it."""
+        """Show a log line, if there is room."""
         self._logged.append(line.partition("\n")[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One picture."""
+    """One frame."""
 
     status: Status
     news: Sequence[tuple[float, str]] = ()
-    """When something happened, and what; the newest last."""
+    """Times and events; the newest last."""
     logged: Sequence[str] = ()
 
     def lines(self, terminal: Terminal, width: int, height: int) -> list[Text]:
-        """As many lines as the window has rows, at most, and as wide as it is."""
+        """The lines, limited to the size of the window."""
         rows = _MORE_ROWS if height >= _TALL else _FEW_ROWS
         above = [*self._head(), *self._spread(terminal.arrow), Text()]
         below = [Text(), *self._moves(terminal.arrow, rows), _labelled("next", format_next(self.status), "cyan")]
@@ -133,7 +133,7 @@ class Frame:
         ]
 
     def _moves(self, arrow: str, rows: int) -> list[Text]:
-        """Always as many lines, so that what is below does not jump."""
+        """Always the same number of lines, so that the lines below do not jump."""
         lines = [_labelled("moves", format_moves(self.status), "bold")]
         for each in [*self.status.active, *self.status.recent][:rows]:
             failed = each.status.phase is Phase.FAILED
@@ -160,7 +160,7 @@ class NodeRows:
     width: int
 
     def lines(self, rows: int) -> list[Text]:
-        """In at most so many rows, as much as they can show."""
+        """The nodes in at most so many rows."""
         loads = self.status.now.loads
         if not loads or rows < 1:
             return []
@@ -192,7 +192,7 @@ class NodeRows:
         return lines
 
     def _bar_cell(self, now: NodeLoad, before: NodeLoad | None, width: int) -> Text:
-        """`node-3   █████ 85% → ██ 42%  maint`: CPU before and now, and what is not usual about it."""
+        """`node-3   █████ 85% → ██ 42%  maint`: CPU before and now, and its unusual state."""
         names = min(max(len(load.node) for load in self.status.now.loads), _LONGEST_NAME)
         state = _SHORT_STATES.get(self.status.node_states.get(now.node, ""), "")
         states = _LONGEST_STATE + 1 if self.status.node_states else 0
@@ -218,7 +218,7 @@ class NodeRows:
         return "red" if worst > 1 else "yellow" if worst > _WARM else "green"
 
     def _heat(self, label: str, loads: Sequence[NodeLoad]) -> list[Text]:
-        """One character a node: its height and its colour are the node's use."""
+        """One character per node; height and colour show its use."""
         across = self.width - _HEAT_LABEL
         lines = []
         for first in range(0, len(loads), across):
@@ -234,7 +234,7 @@ class NodeRows:
         return cells[max(0, min(int(load.cpu / 100 * len(cells)), len(cells) - 1))]
 
     def _histogram(self) -> list[Text]:
-        """How many nodes are in each tenth of CPU, the highest first; only tenths that some node is in."""
+        """Node counts per tenth of CPU, the highest first; only tenths with nodes."""
         counts = [Counter(_tenth(load) for load in loads) for loads in (self._before(), self.status.now.loads)]
         most = max(count for each in counts for count in each.values())
         digits = len(str(most))

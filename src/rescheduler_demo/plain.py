@@ -58,7 +58,7 @@ class PlainView:
 
 
 def format_status(status: Status) -> str:
-    """The state of things, in one line."""
+    """The status, in one line."""
     now = status.now
     return (
         f"cpu {_range(now.cpu)} (gap {_gap(now.cpu)}), memory {_range(now.memory)}, {now.hot_nodes} hot nodes; "
@@ -78,17 +78,17 @@ def format_result(result: Result, arrow: str) -> str:
 
 
 def format_spread(before: LoadDistribution | None, now: LoadDistribution, arrow: str) -> str:
-    """How a resource was used across nodes in the beginning, and is now."""
+    """The spread of a resource across nodes at the start and now."""
     if before is None:
         return f"{_range(now)}, mean {now.mean:.0f}%, gap {_gap(now)}"
     return f"{_range(before)} {arrow} {_range(now)}, mean {now.mean:.0f}%, gap {_gap(before)} {arrow} {_gap(now)}"
 
 
 def format_moves(status: Status) -> str:
-    """How many pods move, and have moved."""
+    """The counts of moves."""
     running = sum(each.status.phase is Phase.IN_PROGRESS for each in status.active)
     waiting = len(status.active) - running
-    return f"{running} under way, {waiting} waiting, {status.completed} done, {status.failed} failed"
+    return f"{running} in progress, {waiting} waiting, {status.completed} done, {status.failed} failed"
 
 
 def format_move(migration: PodMigration, arrow: str) -> str:
@@ -102,18 +102,18 @@ def format_move(migration: PodMigration, arrow: str) -> str:
 
 
 def format_next(status: Status) -> str:
-    """What happens next."""
+    """The next event."""
     plan = "" if status.next_plan is None else f"next plan in {status.next_plan:.0f} s; "
     if status.paused:
         plan = f"{plain(status.paused)}; "
     if status.next_step_in is not None:
         return f"{plan}in {status.next_step_in:.0f} s {status.next_step}"
-    return f"{plan}waited for: {status.next_step}"
+    return f"{plan}waiting for: {status.next_step}"
 
 
 def format_budgets(status: Status) -> str:
-    """Whether disruption budgets have held."""
-    return f"budgets: {status.budgets_checked} times watched, {status.budgets_broken} times broken"
+    """The checks and violations of disruption budgets."""
+    return f"disruption budgets: {status.budgets_checked} checks, {status.budgets_broken} violations"
 
 
 def format_clock(seconds: float) -> str:

@@ -87,12 +87,12 @@ class Result:
     missing: str = ""
     """What was waited for at last."""
     broken: tuple[str, ...] = ()
-    """Disruption budgets that were broken."""
+    """Violated disruption budgets."""
     interrupted: bool = False
 
     @property
     def reached(self) -> bool:
-        """Whether the goal was reached, and no budget was broken on the way."""
+        """Whether the goal was reached without a violated budget."""
         return self.status.reached and not self.broken
 
 

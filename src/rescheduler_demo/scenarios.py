@@ -305,7 +305,7 @@ class Chaos(Scenario):
     """Reached when, after all faults, every workload is complete, nothing moves, and nothing is left behind."""
 
     name = "chaos"
-    goal = "every pod runs, no budget was broken, and nothing is left behind"
+    goal = "every pod runs, no budget was violated, and nothing is left behind"
 
     def layout(self, size: Size) -> Layout:
         """Crowded, so that there is something to move, but with room for the pods of lost nodes."""

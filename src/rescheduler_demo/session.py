@@ -57,8 +57,8 @@ def run_session(options: Options, *, live: bool) -> None:
     if result.interrupted:
         raise click.exceptions.Exit(messages.INTERRUPTED)
     raise messages.CommandError(
-        f"the goal was not reached within {options.limit:g} s: it ended at: {result.missing}; give it more time with "
-        "--timeout, or a higher --speed",
+        f"the goal was not reached within {options.limit:g} s; it was waiting for: {result.missing}; "
+        "allow more time with --timeout, or a higher --speed",
         code=messages.TIMED_OUT,
     )
 
@@ -76,7 +76,7 @@ async def _run_until_signal(run: Coroutine[Any, Any, Result], stop: asyncio.Even
         return await run
     except PortTakenError as error:
         cure = "choose another port, or leave --port out for a free one"
-        raise messages.CommandError(f"--port {error.port}: cannot be listened on: {error.why}; {cure}") from None
+        raise messages.CommandError(f"--port {error.port}: cannot listen: {error.why}; {cure}") from None
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _open_log(options: Options, *, live: bool) -> Iterator[Callable[[str], None]
 
 
 def _browse(page: str) -> None:
-    """Open the page in a browser that has a window: another one would take over the terminal."""
+    """Open the page in a browser that has a window: a text browser would use the terminal."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

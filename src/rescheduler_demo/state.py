@@ -1,4 +1,4 @@
-"""The state of the demo's cluster: how nodes are used, what moves, and whether what must hold has held.
+"""The state of the demo's cluster: how nodes are used, what moves, and whether disruption budgets were respected.
 
 `ClusterState` follows the embedded store and reads it with the product's own reader, so that it shows what planning
 computes. `BudgetWatch` counts broken disruption budgets. `find_leftovers` and `find_incomplete` look at the objects
@@ -73,7 +73,7 @@ class ClusterState:
         return found
 
     def is_ready(self, name: str) -> bool:
-        """Whether there is such a node, and it is ready."""
+        """Whether the node exists and is ready."""
         node = self.node(name)
         return node is not None and node.ready
 
@@ -139,14 +139,14 @@ class ClusterState:
 
 
 class BudgetWatch:
-    """Counts how often one of our moves took a pod that its disruption budget needed."""
+    """Counts moves that deleted a pod which its disruption budget needed."""
 
     def __init__(self, store: Store, state: ClusterState) -> None:
         self._store = store
         self._state = state
         self.broken: list[str] = []
         self.checked = 0
-        """How often a pod that was taken had a budget at all."""
+        """Deleted pods with a budget."""
         store.subscribe(self._on_change, POD)
 
     def _on_change(self, change: Change) -> None:
@@ -175,11 +175,11 @@ class BudgetWatch:
         healthy = sum(selected.items() <= dict(pod.labels).items() for pod in serving)
         least = body.get("status", {}).get("desiredHealthy", 0)
         if healthy < least:
-            self.broken.append(f"budget {budget.key[1]}: {healthy} of {least} when {name} went")
+            self.broken.append(f"budget {budget.key[1]}: {healthy} of {least} pods when {name} was deleted")
 
 
 def find_leftovers(store: Store) -> list[str]:
-    """What moves have left behind; meaningful when none is in progress."""
+    """Leftovers of moves; meaningful when none is in progress."""
     return [
         f"{kind.name} {entry.key[1]}: {what}"
         for kind in _WITH_OUR_NOTES
@@ -206,7 +206,7 @@ def _leftovers(kind: Kind, entry: Entry) -> Iterator[str]:
 
 
 def find_incomplete(store: Store) -> list[str]:
-    """Workloads that have other pods than they want, and pods on nodes that are gone."""
+    """Workloads with other pods than desired, and pods on nodes that are gone."""
     nodes = {entry.key[1] for entry in store.entries(NODE)}
     placed = [(entry.key[1], entry.object()["spec"].get("nodeName")) for entry in store.entries(POD)]
     found = [f"Pod {name} is on {node}, which is gone" for name, node in placed if node and node not in nodes]

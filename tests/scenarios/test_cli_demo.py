@@ -42,7 +42,7 @@ def test_a_scenario_reaches_its_goal_and_ends_by_itself(scenario: str, tmp_path:
     assert "planned moves" not in done.stdout, "the log stands in its file, and not between the lines"
     last = done.stdout.splitlines()[-1]
     assert last.startswith(f"{scenario}: goal reached after "), done.stdout
-    assert last.endswith("0 times broken"), done.stdout
+    assert last.endswith(" 0 violations"), done.stdout
     assert "\x1b" not in done.stdout, "a pipe gets plain lines"
     assert left(folder) == []
 
@@ -80,7 +80,8 @@ def test_a_goal_that_is_not_reached_in_time_is_told_with_what_was_waited_for(
     done = rescheduler("demo", "--once", "--timeout", "1s", *SLOW)
     assert done.code == 6, done.out + done.said
     assert (
-        "the goal was not reached within 1 s: it ended at: all pods run; give it more time with --timeout" in done.said
+        "the goal was not reached within 1 s; it was waiting for: all pods run; allow more time with --timeout"
+        in done.said
     )
     assert left(tmp_path) == []
 
@@ -155,5 +156,5 @@ def test_a_port_that_is_taken_is_told_before_anything_is_begun() -> None:
         done = rescheduler("demo", "--once", "--port", str(port))
     assert done.code == 1
     assert len(done.out.splitlines()) == 1, "only that it starts"
-    assert f"--port {port}: cannot be listened on" in done.said
+    assert f"--port {port}: cannot listen" in done.said
     assert "leave --port out" in done.said

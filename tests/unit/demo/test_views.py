@@ -68,13 +68,13 @@ def test_moves_in_flight_and_done_and_what_comes_next_are_shown() -> None:
     active, recent = (make_migration("web-1"),), (make_migration("web-0", Phase.COMPLETED),)
     status = make_status([90.0], [40.0], active=active, recent=recent, completed=7, failed=1)
     text = "\n".join(draw(Frame(status, [(61.0, "somebody scales web")])))
-    assert "1 under way, 0 waiting, 7 done, 1 failed" in text
+    assert "1 in progress, 0 waiting, 7 done, 1 failed" in text
     assert "web-1  node-0 → node-1 by handoff: AwaitReady" in text
     assert "web-0  node-0 → node-1 by handoff: Completed" in text
     assert "next plan in 4 s; in 8 s a kubelet dies" in text
     assert "1:01  somebody scales web" in text
     assert "hot nodes 1 → 0" in text
-    assert "budgets: 3 times watched, 0 times broken" in text
+    assert "disruption budgets: 3 checks, 0 violations" in text
     assert status.page in text
     assert f"export KUBECONFIG={status.kubeconfig}" in text
 
@@ -99,7 +99,7 @@ def test_plain_lines_tell_everything_at_once_and_how_it_stands_now_and_then(caps
 
 def test_what_is_waited_for_has_no_seconds() -> None:
     status = make_status([1.0], [1.0], next_step="node-1 is empty", next_step_in=None)
-    assert format_next(status) == "next plan in 4 s; waited for: node-1 is empty"
+    assert format_next(status) == "next plan in 4 s; waiting for: node-1 is empty"
 
 
 def test_a_pause_is_told_instead_of_the_next_plan() -> None:
@@ -112,7 +112,7 @@ def test_the_result_says_whether_the_goal_was_reached_and_what_it_took() -> None
     reached = format_result(Result(replace(last, reached=True), 41.26), "→")
     assert reached == (
         "balance: goal reached after 41.3 s: no node is hot; 9 moves done, 0 failed; cpu 1-95% → 45-50%; "
-        "budgets: 3 times watched, 0 times broken"
+        "disruption budgets: 3 checks, 0 violations"
     )
     missed = format_result(Result(last, 41.26), "→")
     assert missed.startswith("balance: ended before the goal was reached: no node is hot; ")
