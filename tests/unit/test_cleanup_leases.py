@@ -14,7 +14,7 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaseName
 from tests.support.virtual_time import clock, in_virtual_time
-from tests.unit.test_lease import PATH, TIMES, Line, Server
+from tests.unit.kube.test_lease import PATH, TIMES, Line, Server
 
 
 class Home(Server):

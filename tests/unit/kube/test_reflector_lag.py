@@ -20,7 +20,7 @@ from rescheduler.model.migration import Phase
 from rescheduler.runtime.informers import MIGRATIONS, Informers, InformerStatus
 from tests.support.kubeconfigs import connection
 from tests.support.pod_migrations import migration_spec, pod_migration
-from tests.unit.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
+from tests.unit.kube.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
 
 
 class Clock:
