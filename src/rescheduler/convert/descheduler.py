@@ -282,9 +282,9 @@ TOP: tuple[Option, ...] = (
         "gracePeriodSeconds",
         "migration.evictionGracePeriod",
         seconds,
-        "30s by default; a longer one of the pod holds",
+        "30s by default; a longer one of the pod counts",
     ),
-    Option("evictionFailureEventNotification", "", unneeded("Events are always told"), "Events, always"),
+    Option("evictionFailureEventNotification", "", unneeded("Events are always told"), "Events are always recorded"),
     Option(
         "metricsCollector",
         "",
@@ -292,7 +292,7 @@ TOP: tuple[Option, ...] = (
         "`usage.source: metrics.k8s.io` is the default",
     ),
     Option("metricsProviders", "usage.source usage.prometheus.url", _read_providers, "a token is a mounted file"),
-    Option("metadata", "", unneeded("a configuration needs no name"), "needs none"),
+    Option("metadata", "", unneeded("a configuration needs no name"), "not needed"),
     Option("tracing", "", missing("there are no traces", "logs, Events, metrics, the page")),
     Option(
         "strategies",

@@ -236,11 +236,11 @@ _LOW_UTILIZATION = Plugin(
             "targetThresholds",
             "cpuThreshold memoryThreshold thresholds",
             ignore,
-            "resources that are not named are at 100; an index of one's own (`MetricResource`) has no counterpart",
+            "100 for resources that are not named; a custom index (`MetricResource`) has no counterpart",
         ),
         setting("thresholds", _LOW, "lowThresholds", ignore, "points below the mean with `deviation`"),
-        more_than(_LOW, "there more than so many, here at least so many: one more"),
-        Option("evictionModes", "", _read_eviction_modes, "always so: what would not help is not moved"),
+        more_than(_LOW, 'one more: "more than" there, "at least" here'),
+        Option("evictionModes", "", _read_eviction_modes, "always: pods that would not help are not moved"),
         Option(
             "metricsUtilization",
             "utilization usage.source",
@@ -262,11 +262,11 @@ _LOW_UTILIZATION = Plugin(
                     comment="there of this plugin alone, here of all strategies",
                 )
             ),
-            "of all strategies",
+            "for all strategies",
         ),
         namespaces_of(_LOW, "evictableNamespaces"),
     ),
-    "Besides, LoadBalancing brings nodes near each other",
+    "LoadBalancing also evens nodes out",
     _finish_low_utilization,
 )
 _HIGH_UTILIZATION = Plugin(
@@ -278,14 +278,14 @@ _HIGH_UTILIZATION = Plugin(
             "Consolidation",
             "maxUtilizationOf",
             ignore,
-            "whole nodes or nothing; with `maxUtilization: 100`, for resources that are not named",
+            "whole nodes or nothing; `maxUtilization: 100` for resources that are not named",
         ),
-        more_than("Consolidation", "one more; nodes that bear nothing do not count"),
+        more_than("Consolidation", "one more; empty nodes do not count"),
         Option(
             "evictionModes",
             "",
             missing("a node is emptied as a whole", "strategies.Consolidation.podSelector", limits=True),
-            "the strategy stays off: a node is emptied as a whole",
+            "the strategy stays off: nodes are emptied as a whole",
         ),
         namespaces_of("Consolidation", "evictableNamespaces"),
     ),
@@ -296,7 +296,7 @@ _ANTI_AFFINITY = Plugin(
     "RemovePodsViolatingInterPodAntiAffinity",
     "PodAntiAffinity",
     (labels_of("PodAntiAffinity"), namespaces_of("PodAntiAffinity")),
-    "As few moves as can be",
+    "As few moves as possible",
 )
 _NODE_AFFINITY = Plugin(
     "RemovePodsViolatingNodeAffinity",
@@ -322,7 +322,7 @@ _NODE_TAINTS = Plugin(
             "excludedTaints",
             fields_of("NodeTaints", "excludedTaints"),
             _read_excluded_taints,
-            "the taints of cordoned, not ready and short nodes are excluded by default",
+            "taints of nodes that are cordoned, not ready or under pressure are excluded by default",
             _TROUBLED,
         ),
         setting("includedTaints", "NodeTaints", "includedTaints", texts),
@@ -362,14 +362,14 @@ _LIFE_TIME = Plugin(
     "PodLifeTime",
     (
         setting("maxPodLifeTimeSeconds", "PodLifeTime", "maxAge", seconds),
-        setting("states", "PodLifeTime", "states", texts, "`Succeeded` and `Failed` are removed rather than moved"),
+        setting("states", "PodLifeTime", "states", texts, "`Succeeded` and `Failed` pods are removed, not moved"),
         setting("podStatusPhases", "PodLifeTime", "states", texts, "older spelling"),
         setting(
             "conditions",
             "PodLifeTime",
             "conditions",
             _read_conditions,
-            "`minTimeSinceLastTransitionSeconds` is `minTime`; not those that are True on healthy pods",
+            "`minTimeSinceLastTransitionSeconds` is `minTime`; conditions that are True on healthy pods are left out",
         ),
         setting("exitCodes", "PodLifeTime", "exitCodes", same),
         Option(
@@ -394,7 +394,7 @@ _FAILED_PODS = Plugin(
     (
         setting("reasons", "FailedPods", "reasons", texts, "`OutOf*` too"),
         setting("exitCodes", "FailedPods", "exitCodes", same),
-        setting("minPodLifetimeSeconds", "FailedPods", "minAge", seconds, "1h where it is not given, as there"),
+        setting("minPodLifetimeSeconds", "FailedPods", "minAge", seconds, "1h if it is not set, as there"),
         init_containers_of("FailedPods"),
         excluded_kinds_of("FailedPods"),
         labels_of("FailedPods"),

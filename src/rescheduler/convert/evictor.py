@@ -172,8 +172,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("evictLocalStoragePods", "allow.localStorage", flag),
     Option("evictFailedBarePods", "strategies.FailedPods.withoutController", flag),
-    Option("ignorePvcPods", "filters.persistentVolumes", negated, "the other way round"),
-    Option("ignorePodsWithoutPDB", "filters.withoutDisruptionBudget", negated, "the other way round"),
+    Option("ignorePvcPods", "filters.persistentVolumes", negated, "inverted"),
+    Option("ignorePodsWithoutPDB", "filters.withoutDisruptionBudget", negated, "inverted"),
     Option("evictDaemonSetPods", "", only_false(f"pods of DaemonSets are {_NEVER}"), "never"),
     Option("evictSystemCriticalPods", "", only_false(f"pods of system-critical priority are {_NEVER}"), "never"),
 )

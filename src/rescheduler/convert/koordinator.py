@@ -62,7 +62,7 @@ def _cycles(base: Path) -> Option:
             Option("consecutiveNormalities", "", missing("one cycle that is not hot begins anew")),
             Option("timeout", "", missing("a node is hot for as long as it is above a threshold")),
         ),
-        "one more, but for 1: there a node is hot after more than so many times",
+        'one more, except for 1: "more than" there',
     )
 
 
@@ -104,7 +104,7 @@ _NODES = Option(
     "nodeSelector",
     "filters.nodeSelector",
     lambda builder, item: selector_text(builder, item) or None,
-    "of all strategies",
+    "for all strategies",
     "there of this plugin, here of all strategies",
 )
 
@@ -176,30 +176,30 @@ _LOW_NODE_LOAD = Plugin(
     "LowNodeLoad",
     _LOAD,
     (
-        Option("paused", "", _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
-        Option("dryRun", "", _DRY, "the strategy stays off; `run --dry-run` is of all"),
-        more_than(_LOAD, "one more; in a pool its own nodes count"),
-        Option("nodeMetricExpirationSeconds", "usage.maxAge", seconds, "3m there, too"),
+        Option("paused", "", _PAUSED, "the strategy stays off; `rescheduler pause` pauses all"),
+        Option("dryRun", "", _DRY, "the strategy stays off; `run --dry-run` is for all"),
+        more_than(_LOAD, "one more; counted for each pool"),
+        Option("nodeMetricExpirationSeconds", "usage.maxAge", seconds, "3m by default, as there"),
         namespaces_of(_LOAD, "evictableNamespaces"),
         _NODES,
         _pod_selectors(_LOAD),
         Option("nodeFit", "", _FIT, "always"),
         Option("useDeviationThresholds", "thresholdMode", _threshold_mode(())),
-        Option("highThresholds", "cpuThreshold memoryThreshold thresholds", ignore, "others are at 100"),
-        Option("lowThresholds", f"strategies.{_LOAD}.lowThresholds", ignore, "0 with deviation is left out"),
+        Option("highThresholds", "cpuThreshold memoryThreshold thresholds", ignore, "100 for other resources"),
+        Option("lowThresholds", f"strategies.{_LOAD}.lowThresholds", ignore, "0 is left out with deviation"),
         Option("prodHighThresholds", "", _PRODUCTION),
         Option("prodLowThresholds", "", _PRODUCTION),
-        Option("resourceWeights", "", _WEIGHTS, "`strategies.LoadBalancing.weights` is for nodes near each other"),
+        Option("resourceWeights", "", _WEIGHTS, "`strategies.LoadBalancing.weights` weighs the gap between nodes"),
         _cycles(()),
         Option("detectorCacheTimeout", "", missing("a new leader counts from nothing")),
         Option(
             "nodePools",
             "pools",
             ignore,
-            "the first that selects a node has it; what it does not say it takes from the top",
+            "the first pool that selects a node counts; missing fields come from the top",
         ),
     ),
-    "With measured use (`utilization: usage`)",
+    "With measured usage (`utilization: usage`)",
     _finish_load,
 )
 
@@ -219,7 +219,7 @@ _SCALE_DOWN = Plugin(
     "ScaleDownBinPack",
     "Consolidation",
     (
-        Option("paused", "", _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
+        Option("paused", "", _PAUSED, "the strategy stays off; `rescheduler pause` pauses all"),
         Option("strategy", "", ignore, "`EvictDirectly` only"),
         Option("maxPodsToEvict", "maxReschedulePods", same),
         _NODES,
@@ -252,9 +252,9 @@ PLUGINS = (
     _unlike(
         "FragmentationAware",
         "resources imbalanceThreshold minImprovementThreshold",
-        "MakeRoom makes room for a pod that waits; LoadBalancing evens nodes out",
+        "MakeRoom makes room for a pending pod; LoadBalancing evens nodes out",
     ),
-    _unlike("CustomPriority", "evictionOrder mode autoCordon", "Consolidation empties what costs most"),
+    _unlike("CustomPriority", "evictionOrder mode autoCordon", "Consolidation empties the most expensive nodes"),
 )
 
 
@@ -351,7 +351,7 @@ MIGRATION = Plugin(
         Option("dryRun", "", DRY, "nothing is moved; `run --dry-run`"),
         Option("maxConcurrentReconciles", "", _NOT_NEEDED, "not needed"),
         *(_EVICTOR[name] for name in _SHARED),
-        Option("evictAllBarePods", "filters.withoutController", flag, "true by default, by a copy", "by a copy"),
+        Option("evictAllBarePods", "filters.withoutController", flag, "true by default; moved by copy", "by a copy"),
         Option("namespaces", "filters.namespaces excludedNamespaces", _read_namespaces),
         _FROM_NODES,
         _at_once("maxMigratingGlobally", "total"),
@@ -362,7 +362,7 @@ MIGRATION = Plugin(
             "maxUnavailablePerWorkload",
             "migration.temporaryBudget.maxUnavailable",
             same,
-            "where a workload has no budget of its own; never more than half of the replicas in one plan",
+            "if the workload has no disruption budget; never more than half of the replicas in one plan",
             "there of all workloads; here where a workload has no disruption budget of its own",
         ),
         Option("skipCheckExpectedReplicas", "allow.singleReplica", flag),
@@ -387,7 +387,7 @@ MIGRATION = Plugin(
                 ),
                 Option("namespace", "", _read_namespace_limit),
             ),
-            "the workload's duration is `coolDown`; as many moves of a namespace within an hour as there within less",
+            "the workload's duration is `coolDown`; a namespace's limit counts for an hour",
         ),
         Option("defaultJobMode", "migrationMethod", _read_mode, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
         Option("defaultJobTTL", "migration.timeout", duration, "10m by default"),
@@ -404,7 +404,7 @@ MIGRATION = Plugin(
                 Option("dryRun", "", _DRY_DELETION),
             ),
         ),
-        Option("arbitrationArgs", "", _NOT_NEEDED, "the planner decides before anything is ordered"),
+        Option("arbitrationArgs", "", _NOT_NEEDED, "not needed: the planner decides before anything moves"),
         Option("flowControlQPS", "", _RATE, "older spelling"),
         Option("flowControlBurst", "", _RATE, "older spelling"),
     ),
@@ -447,7 +447,7 @@ CONFIGURATION = Plugin(
                 Option("resourceName", "", _OWN_LEASE),
                 Option("resourceNamespace", "", _OWN_LEASE),
             ),
-            "its Lease is our own",
+            "with our own Lease",
         ),
         Option(
             "clientConnection",

@@ -334,7 +334,7 @@ def setting(name: str, strategy: str, field: str, read: Reader, words: str = "")
 def namespaces_of(strategy: str, name: str = "namespaces") -> Option:
     """`{include, exclude}`."""
     fields = fields_of(strategy, "namespaces", "excludedNamespaces")
-    return Option(name, fields, namespaces("strategies", strategy), "one of the two")
+    return Option(name, fields, namespaces("strategies", strategy), "one of the two lists")
 
 
 def labels_of(strategy: str) -> Option:
@@ -344,7 +344,7 @@ def labels_of(strategy: str) -> Option:
 
 def excluded_kinds_of(strategy: str) -> Option:
     """`excludeOwnerKinds`."""
-    words = "a kind may be the controller's or the workload's above it"
+    words = "the kind of the controller or of the workload above it"
     return setting("excludeOwnerKinds", strategy, "excludedOwnerKinds", texts, words)
 
 

@@ -225,11 +225,11 @@ def find_violations(view: View) -> list[AntiAffinityViolation]:
 def _find_rules(view: View) -> dict[_Rule, list[Indexes]]:
     """Return all anti-affinity terms in the cluster, with the pods that have them."""
     found: dict[_Rule, list[Indexes]] = {}
-    for carrier in rule_owners(view.columns, lambda shape: bool(shape.anti_affinity)):
-        for term in dict.fromkeys(carrier.shape.anti_affinity):
-            subjects = subjects_of(term, carrier.namespace)
+    for owners in rule_owners(view.columns, lambda shape: bool(shape.anti_affinity)):
+        for term in dict.fromkeys(owners.shape.anti_affinity):
+            subjects = subjects_of(term, owners.namespace)
             if subjects is not None:
-                found.setdefault((subjects, term.topology_key), []).append(carrier.pods)
+                found.setdefault((subjects, term.topology_key), []).append(owners.pods)
     return found
 
 

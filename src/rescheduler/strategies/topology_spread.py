@@ -135,10 +135,10 @@ def _no_fuller(constraint: Constraint, node: int) -> Mask:
 def _find_constraints(view: View, selection: PodSelection, family: Constraints) -> list[Constraint]:
     """Return the constraints of pods that the strategy handles, in the snapshot's order."""
     found: dict[Constraint, None] = {}
-    for carrier in family.rule_owners():
-        here = pods_in_scope(view, carrier.pods)
+    for owner in family.rule_owners():
+        here = pods_in_scope(view, owner.pods)
         if len(here) and selection.matches(view.pods[int(here[0])]):  # the others look the same
-            found.update(dict.fromkeys(constraint for constraint, _ in family.constraints_of(carrier.pair)))
+            found.update(dict.fromkeys(constraint for constraint, _ in family.constraints_of(owner.pair)))
     return list(found)
 
 
