@@ -19,8 +19,9 @@ from rescheduler.cli.options import (
     AccessOptions,
     WaitOptions,
     access_options,
-    config_option,
+    config_file,
     group_options,
+    option,
     waiting_options,
 )
 from rescheduler.cli.output.documents import FORMATS, document_text
@@ -38,11 +39,23 @@ _GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cance
 class ApplyOptions:
     """Which plan, how much of it, and what is shown."""
 
-    file: str
-    namespace: str | None
-    config: str | None
-    dry_run: bool
-    output: str | None
+    file: str = option(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        type=click.Path(),
+        required=True,
+        help="The plan, as written by `rescheduler plan -o json` or `-o yaml`; - is standard input.",
+    )
+    namespace: str | None = option("-n", "--namespace", metavar="NAMESPACE", help="Apply only this namespace's moves.")
+    config: str | None = config_file()
+    dry_run: bool = option("--dry-run", is_flag=True, help="Check everything, and order nothing.")
+    output: str | None = option(
+        "-o",
+        "--output",
+        type=click.Choice([*FORMATS, "name"]),
+        help="json and yaml are stable (docs/plan-format.md); name prints the names of the migrations.",
+    )
 
     def check(self) -> None:
         """Refuse what cannot be."""
@@ -50,35 +63,9 @@ class ApplyOptions:
             raise click.UsageError("--config - and -f - cannot both be standard input.")
 
 
-_applying = group_options(
-    "applying",
-    ApplyOptions,
-    [
-        click.option(
-            "-f",
-            "--filename",
-            "file",
-            metavar="FILE",
-            type=click.Path(),
-            required=True,
-            help="The plan, as written by `rescheduler plan -o json` or `-o yaml`; - is standard input.",
-        ),
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="Apply only this namespace's moves."),
-        config_option,
-        click.option("--dry-run", is_flag=True, help="Check everything, and order nothing."),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice([*FORMATS, "name"]),
-            help="json and yaml are stable (docs/plan-format.md); name prints the names of the migrations.",
-        ),
-    ],
-)
-
-
 @click.command("apply", epilog=messages.EXIT_CODES)
 @access_options
-@_applying
+@group_options("applying", ApplyOptions)
 @waiting_options("all moves are over", wait=False)
 @messages.verbose_option
 def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -> None:

@@ -16,7 +16,7 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_approval, app_follow, app_pause, kube_approval
-from rescheduler.cli.options import AccessOptions, access_options, config_option, group_options
+from rescheduler.cli.options import AccessOptions, access_options, config_file, group_options, option
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE, waiting_document, waiting_lines
 from rescheduler.cli.output.terminal import Terminal, plain
@@ -31,15 +31,22 @@ if TYPE_CHECKING:
 class ApproveOptions:
     """What is decided on, and how it is shown."""
 
-    namespace: str | None
-    all_namespaces: bool
-    everything: bool
-    listing: bool
-    rejects: bool
-    dry_run: bool
-    config: str | None
-    output: str
-    no_headers: bool
+    namespace: str | None = option("-n", "--namespace", metavar="NAMESPACE", help="Only moves in this namespace.")
+    all_namespaces: bool = option("-A", "--all-namespaces", is_flag=True, help="Moves in all namespaces.")
+    everything: bool = option("--all", is_flag=True, help="Decide on all waiting moves.")
+    listing: bool = option("--list", is_flag=True, help="Only list waiting moves; the default without a name.")
+    rejects: bool = option("--reject", is_flag=True, help="Reject instead: the moves are dropped.")
+    dry_run: bool = option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
+    config: str | None = config_file()
+    output: str = option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", *FORMATS, "name"]),
+        default="table",
+        show_default=True,
+        help="Output format of the list.",
+    )
+    no_headers: bool = option("--no-headers", is_flag=True, help="Omit the headers of the table.")
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse what contradicts itself."""
@@ -55,34 +62,10 @@ class ApproveOptions:
         return not names and not self.everything
 
 
-_deciding = group_options(
-    "deciding",
-    ApproveOptions,
-    [
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="Only moves in this namespace."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Moves in all namespaces."),
-        click.option("--all", "everything", is_flag=True, help="Decide on all waiting moves."),
-        click.option("--list", "listing", is_flag=True, help="Only list waiting moves; the default without a name."),
-        click.option("--reject", "rejects", is_flag=True, help="Reject instead: the moves are dropped."),
-        click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing."),
-        config_option,
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice(["table", *FORMATS, "name"]),
-            default="table",
-            show_default=True,
-            help="Output format of the list.",
-        ),
-        click.option("--no-headers", is_flag=True, help="Omit the headers of the table."),
-    ],
-)
-
-
 @click.command("approve", epilog=messages.EXIT_CODES)
 @click.argument("names", metavar="[PLAN|MIGRATION]...", nargs=-1)
 @access_options
-@_deciding
+@group_options("deciding", ApproveOptions)
 @messages.verbose_option
 def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOptions) -> None:
     """Approve waiting moves, or reject them.

@@ -11,7 +11,7 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import AccessOptions, access_options, group_options
+from rescheduler.cli.options import AccessOptions, access_options, group_options, option
 from rescheduler.cli.output.terminal import plain
 
 
@@ -19,32 +19,20 @@ from rescheduler.cli.output.terminal import plain
 class CleanupOptions:
     """How much is undone, and whether it is."""
 
-    config: str | None
-    crds: bool
-    dry_run: bool
-    yes: bool
-
-
-_extent = group_options(
-    "extent",
-    CleanupOptions,
-    [
-        click.option(
-            "--config",
-            metavar="FILE",
-            type=click.Path(),
-            help="The controller's configuration, for the name of its Lease; - is standard input.",
-        ),
-        click.option("--crds", is_flag=True, help="Also remove the CustomResourceDefinition of PodMigration."),
-        click.option("--dry-run", is_flag=True, help="Show what would be undone, and change nothing."),
-        click.option("-y", "--yes", is_flag=True, help="Do not ask."),
-    ],
-)
+    config: str | None = option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(),
+        help="The controller's configuration, for the name of its Lease; - is standard input.",
+    )
+    crds: bool = option("--crds", is_flag=True, help="Also remove the CustomResourceDefinition of PodMigration.")
+    dry_run: bool = option("--dry-run", is_flag=True, help="Show what would be undone, and change nothing.")
+    yes: bool = option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command("cleanup", epilog=messages.EXIT_CODES)
 @access_options
-@_extent
+@group_options("extent", CleanupOptions)
 @messages.verbose_option
 def cleanup(access: AccessOptions, extent: CleanupOptions) -> None:
     """Undo all changes in the cluster, before an uninstall.

@@ -75,7 +75,7 @@ def choose_source(inputs: InputOptions, configured_kubeconfig: str = "") -> app.
     return live_cluster(inputs, configured_kubeconfig)
 
 
-def live_cluster(access: AccessOptions | InputOptions, configured_kubeconfig: str = "") -> app.LiveCluster:
+def live_cluster(access: AccessOptions, configured_kubeconfig: str = "") -> app.LiveCluster:
     """The live cluster that the flags mean."""
     return app.LiveCluster(
         kubeconfig=access.kubeconfig or configured_kubeconfig or None,

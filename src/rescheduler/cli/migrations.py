@@ -14,7 +14,7 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_follow
-from rescheduler.cli.options import AccessOptions, access_options, group_options
+from rescheduler.cli.options import AccessOptions, access_options, group_options, option
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE, MigrationLayout, RowStream, migration_lines, phase_of, row
 from rescheduler.cli.output.terminal import Terminal, plain
@@ -28,13 +28,29 @@ from rescheduler.model.selector import SelectorError, parse_selector
 class MigrationsOptions:
     """Which migrations are shown, and how."""
 
-    namespace: str | None
-    all_namespaces: bool
-    selector: str | None
-    phases: tuple[str, ...]
-    output: str
-    no_headers: bool
-    watch: bool
+    namespace: str | None = option(
+        "-n", "--namespace", metavar="NAMESPACE", help="Show this namespace (default: the context's)."
+    )
+    all_namespaces: bool = option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces.")
+    selector: str | None = option(
+        "-l", "--selector", metavar="SELECTOR", help="Show only migrations with these labels (a=b,c)."
+    )
+    phases: tuple[str, ...] = option(
+        "--phase",
+        multiple=True,
+        type=click.Choice([phase.value.lower() for phase in Phase], case_sensitive=False),
+        help="Show only migrations in this phase; may be repeated.",
+    )
+    output: str = option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", *FORMATS, "name"]),
+        default="table",
+        show_default=True,
+        help="wide has more columns; json and yaml are the objects.",
+    )
+    no_headers: bool = option("--no-headers", is_flag=True, help="Omit the headers of the table.")
+    watch: bool = option("-w", "--watch", is_flag=True, help="Keep showing changes, until interrupted.")
 
     def part(self, live: app.LiveCluster, name: str | None) -> app_follow.FollowedObjects:
         """What is listed and followed; -A wins over -n, as in kubectl."""
@@ -58,38 +74,10 @@ class MigrationsOptions:
         return MigrationLayout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
 
 
-_showing = group_options(
-    "showing",
-    MigrationsOptions,
-    [
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="Show this namespace (default: the context's)."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces."),
-        click.option("-l", "--selector", metavar="SELECTOR", help="Show only migrations with these labels (a=b,c)."),
-        click.option(
-            "--phase",
-            "phases",
-            multiple=True,
-            type=click.Choice([phase.value.lower() for phase in Phase], case_sensitive=False),
-            help="Show only migrations in this phase; may be repeated.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice(["table", "wide", *FORMATS, "name"]),
-            default="table",
-            show_default=True,
-            help="wide has more columns; json and yaml are the objects.",
-        ),
-        click.option("--no-headers", is_flag=True, help="Omit the headers of the table."),
-        click.option("-w", "--watch", is_flag=True, help="Keep showing changes, until interrupted."),
-    ],
-)
-
-
 @click.command("migrations", epilog=messages.EXIT_CODES)
 @click.argument("name", required=False)
 @access_options
-@_showing
+@group_options("showing", MigrationsOptions)
 @messages.verbose_option
 def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptions) -> None:
     """Show ordered, running and finished moves.

@@ -16,8 +16,9 @@ from rescheduler.cli.options import (
     AccessOptions,
     WaitOptions,
     access_options,
-    config_option,
+    config_file,
     group_options,
+    option,
     waiting_options,
 )
 from rescheduler.cli.output.documents import FORMATS, document_text
@@ -30,17 +31,36 @@ from rescheduler.model.policy import Policy
 _POD_KINDS = ("pod", "pods", "po")
 
 
+class _Methods(click.Choice[str]):
+    """The methods by which a pod can be moved; whoever asks for the other one is told what it is for."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == Method.REMOVE:
+            self.fail("remove moves nothing: that is how FailedPods and PodLifeTime clear away ended pods", param)
+        return super().convert(value, param, ctx)
+
+
 @dataclass(frozen=True, slots=True)
 class MoveOptions:
     """What is ordered, and what of it is shown."""
 
-    namespace: str | None
-    target: str | None
-    method: str
-    reason: str
-    config: str | None
-    dry_run: bool
-    output: str | None
+    namespace: str | None = option(
+        "-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace (default: the context's)."
+    )
+    target: str | None = option("--to", metavar="NODE", help="The target node (default: the best one).")
+    method: str = option(
+        "--method",
+        type=_Methods(["auto", *(each.value for each in Method if each is not Method.REMOVE)]),
+        default="auto",
+        show_default=True,
+        help="How it is moved; auto picks the least disruptive way.",
+    )
+    reason: str = option("--reason", metavar="TEXT", default="", help="The reason, stored in the migration.")
+    config: str | None = config_file()
+    dry_run: bool = option("--dry-run", is_flag=True, help="Only show what would be done now.")
+    output: str | None = option(
+        "-o", "--output", type=click.Choice([*FORMATS, "name"]), help="Print the migration instead of messages."
+    )
 
     def wish(self, pod: str, live: app.LiveCluster) -> app_move.ManualMove:
         """The move that is meant; POD may be POD, pod/POD or NAMESPACE/POD."""
@@ -55,45 +75,10 @@ class MoveOptions:
         return app_move.ManualMove(namespace, name, self.target or "", method, self.reason)
 
 
-class _Methods(click.Choice[str]):
-    """The methods by which a pod can be moved; whoever asks for the other one is told what it is for."""
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == Method.REMOVE:
-            self.fail("remove moves nothing: that is how FailedPods and PodLifeTime clear away ended pods", param)
-        return super().convert(value, param, ctx)
-
-
-_ordering = group_options(
-    "ordering",
-    MoveOptions,
-    [
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace (default: the context's)."),
-        click.option("--to", "target", metavar="NODE", help="The target node (default: the best one)."),
-        click.option(
-            "--method",
-            type=_Methods(["auto", *(each.value for each in Method if each is not Method.REMOVE)]),
-            default="auto",
-            show_default=True,
-            help="How it is moved; auto picks the least disruptive way.",
-        ),
-        click.option("--reason", metavar="TEXT", default="", help="The reason, stored in the migration."),
-        config_option,
-        click.option("--dry-run", is_flag=True, help="Only show what would be done now."),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice([*FORMATS, "name"]),
-            help="Print the migration instead of messages.",
-        ),
-    ],
-)
-
-
 @click.command("move", epilog=messages.EXIT_CODES)
 @click.argument("pod")
 @access_options
-@_ordering
+@group_options("ordering", MoveOptions)
 @waiting_options("the pod is there, or the move has failed", wait=True)
 @messages.verbose_option
 def move(pod: str, access: AccessOptions, ordering: MoveOptions, waiting: WaitOptions) -> None:

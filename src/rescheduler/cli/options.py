@@ -1,15 +1,14 @@
-"""The flags that several commands share, in groups; each group comes to the command as one dataclass.
+"""Options that several commands share, and groups of options that a command gets as one dataclass.
 
-They follow kubectl's habits. `input_options` says where the cluster is read from, `access_options` which live cluster
-is meant where no file will do, `policy_options` what the operator wants, over the file of `--config`; all are checked
-here, and a wrong one is a usage error.
+An option is declared once: as a field of a group, or as a field of the policy (`model.policy`), whose flags
+`policy_options` makes. They follow kubectl's habits; a wrong value is a usage error.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import click
@@ -23,66 +22,6 @@ Option = Callable[[Command], Command]
 Group = TypeVar("Group")
 
 STDIN = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class InputOptions:
-    """Where the cluster is read from."""
-
-    files: tuple[str, ...]
-    kubeconfig: str | None
-    context: str | None
-    as_user: str | None
-    as_groups: tuple[str, ...]
-    request_timeout: float | None
-
-    def check(self) -> None:
-        """Refuse flags that contradict each other."""
-        live = {
-            "--kubeconfig": self.kubeconfig,
-            "--context": self.context,
-            "--as": self.as_user,
-            "--as-group": self.as_groups,
-            "--request-timeout": self.request_timeout,
-        }
-        given = [flag for flag, value in live.items() if value]
-        if self.files and given:
-            raise click.UsageError(f"{given[0]} is for the live cluster and -f reads a file: give one of the two.")
-        if self.files.count(STDIN) > 1:
-            raise click.UsageError("-f - can be given only once: standard input can be read only once.")
-
-
-@dataclass(frozen=True, slots=True)
-class AccessOptions:
-    """Which live cluster, and as whom."""
-
-    kubeconfig: str | None
-    context: str | None
-    as_user: str | None
-    as_groups: tuple[str, ...]
-    request_timeout: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WaitOptions:
-    """Whether to wait until what was ordered is done, and how many seconds at most; None is no limit."""
-
-    wait: bool
-    timeout: float | None
-
-    def check(self) -> None:
-        """Refuse a time-out for what is not waited for."""
-        if self.timeout is not None and not self.wait:
-            raise click.UsageError("--timeout says how long to wait, and nothing is waited for: give --wait, too.")
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyFlags:
-    """A configuration file, and flags over it."""
-
-    config: str | None
-    overrides: Mapping[str, object]
-    """Values by field of the configuration, as `config.loader.override` takes them; None is not given."""
 
 
 def _timeout(text: str) -> float:
@@ -114,56 +53,104 @@ def _count(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdecimal() else text
 
 
-def group_options(name: str, into: type[Group], options: Sequence[Option]) -> Option:
-    """A decorator that adds options to a command and hands them to it as one dataclass."""
-    taken = [field.name for field in fields(into)]  # type: ignore[arg-type] # always one of the dataclasses above
+def option(*flags: str, **how: Any) -> Any:
+    """A field of an option group: what `click.option` takes, but for the name, which is the field's."""
+    return field(metadata={"option": (flags, how)})
+
+
+def group_options(name: str, into: type[Group]) -> Option:
+    """A decorator that adds the options of a dataclass to a command, which gets them as one object."""
+    listed = sorted(fields(into), key=lambda each: each.name not in into.__annotations__)  # type: ignore[arg-type] # a dataclass
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def gathering(**given: Any) -> None:
-            group = into(**{key: given.pop(key) for key in taken})
+        def grouped(**given: Any) -> None:
+            group = into(**{each.name: given.pop(each.name) for each in listed})
             command(**{name: group}, **given)
 
-        wrapped: Command = gathering
-        for option in reversed(options):
-            wrapped = option(wrapped)
+        wrapped: Command = grouped
+        for each in reversed(listed):
+            flags, how = each.metadata["option"]
+            wrapped = click.option(*flags, each.name, **how)(wrapped)
         return wrapped
 
     return decorate
 
 
-_access: Sequence[Option] = (
-    click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."),
-    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
-    click.option("--as", "as_user", metavar="USER", help="Act as this user."),
-    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="Act as this group; may be repeated."),
-    click.option(
+@dataclass(frozen=True, slots=True)
+class AccessOptions:
+    """Which live cluster, and as whom."""
+
+    kubeconfig: str | None = option(
+        "--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."
+    )
+    context: str | None = option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+    as_user: str | None = option("--as", metavar="USER", help="Act as this user.")
+    as_groups: tuple[str, ...] = option(
+        "--as-group", multiple=True, metavar="GROUP", help="Act as this group; may be repeated."
+    )
+    request_timeout: float | None = option(
         "--request-timeout",
         type=_timeout,
         metavar="DURATION",
         help="Timeout of one request to the API server, such as 30s; 0 is no limit.",
-    ),
-)
+    )
 
-access_options = group_options("access", AccessOptions, _access)
 
-input_options = group_options(
-    "inputs",
-    InputOptions,
-    [
-        click.option(
-            "-f",
-            "--filename",
-            "files",
-            multiple=True,
-            metavar="FILE",
-            type=click.Path(),
-            help="Read the cluster from the output of `kubectl get … -A -o json|yaml` or of `rescheduler snapshot`, "
-            "gzipped or not; - is standard input. May be repeated. Default: the live cluster.",
-        ),
-        *_access,
-    ],
-)
+@dataclass(frozen=True, slots=True)
+class InputOptions(AccessOptions):
+    """Where the cluster is read from."""
+
+    files: tuple[str, ...] = option(
+        "-f",
+        "--filename",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(),
+        help="Read the cluster from the output of `kubectl get … -A -o json|yaml` or of `rescheduler snapshot`, "
+        "gzipped or not; - is standard input. May be repeated. Default: the live cluster.",
+    )
+
+    def check(self) -> None:
+        """Refuse flags that contradict each other."""
+        live = {
+            "--kubeconfig": self.kubeconfig,
+            "--context": self.context,
+            "--as": self.as_user,
+            "--as-group": self.as_groups,
+            "--request-timeout": self.request_timeout,
+        }
+        given = [flag for flag, value in live.items() if value]
+        if self.files and given:
+            raise click.UsageError(f"{given[0]} is for the live cluster and -f reads a file: give one of the two.")
+        if self.files.count(STDIN) > 1:
+            raise click.UsageError("-f - can be given only once: standard input can be read only once.")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOptions:
+    """Whether to wait until what was ordered is done, and how many seconds at most; None is no limit."""
+
+    wait: bool
+    timeout: float | None
+
+    def check(self) -> None:
+        """Refuse a time-out for what is not waited for."""
+        if self.timeout is not None and not self.wait:
+            raise click.UsageError("--timeout says how long to wait, and nothing is waited for: give --wait, too.")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFlags:
+    """A configuration file, and flags over it."""
+
+    config: str | None
+    overrides: Mapping[str, object]
+    """Values by field of the configuration, as `config.loader.override` takes them; None is not given."""
+
+
+access_options = group_options("access", AccessOptions)
+input_options = group_options("inputs", InputOptions)
 
 
 def _policy_flags() -> dict[str, tuple[str, Option]]:
@@ -228,30 +215,35 @@ def policy_options(command: Command) -> Command:
     return click.option("--config", metavar="FILE", type=click.Path(), help=about)(wrapped)
 
 
-config_option = click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(),
-    help="The controller's configuration; - is standard input.",
-)
+_CONFIG: Mapping[str, Any] = {
+    "metavar": "FILE",
+    "type": click.Path(),
+    "help": "The controller's configuration; - is standard input.",
+}
+config_option = click.option("--config", **_CONFIG)
+
+
+def config_file() -> Any:
+    """The field of an option group for `--config`."""
+    return option("--config", **_CONFIG)
 
 
 def waiting_options(until: str, *, wait: bool) -> Option:
-    """`--wait` and `--timeout`; `wait` is what is done where neither is given."""
-    return group_options(
-        "waiting",
-        WaitOptions,
-        [
-            click.option("--wait/--no-wait", default=wait, show_default=True, help=f"Wait until {until}."),
-            click.option(
-                "--timeout",
-                type=_limited,
-                default="0",
-                metavar="DURATION",
-                help="How long to wait, such as 5m; 0 (default) is no limit. Moves go on after it.",
-            ),
-        ],
-    )
+    """`--wait` and `--timeout`; `wait` is the default."""
+    waits = wait
+
+    @dataclass(frozen=True, slots=True)
+    class Waiting(WaitOptions):
+        wait: bool = option("--wait/--no-wait", default=waits, show_default=True, help=f"Wait until {until}.")
+        timeout: float | None = option(
+            "--timeout",
+            type=_limited,
+            default="0",
+            metavar="DURATION",
+            help="How long to wait, such as 5m; 0 (default) is no limit. Moves go on after it.",
+        )
+
+    return group_options("waiting", Waiting)
 
 
 now_option = click.option(

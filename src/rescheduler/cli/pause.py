@@ -13,7 +13,7 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_follow, app_pause
-from rescheduler.cli.options import AccessOptions, access_options, config_option, group_options
+from rescheduler.cli.options import AccessOptions, access_options, config_file, group_options, option
 from rescheduler.cli.output.terminal import plain
 from rescheduler.model.time import format_instant
 
@@ -25,27 +25,16 @@ if TYPE_CHECKING:
 class PauseOptions:
     """Which controller, and whether anything is changed."""
 
-    namespace: str | None
-    config: str | None
-    dry_run: bool
-
-
-_meant = group_options(
-    "meant",
-    PauseOptions,
-    [
-        click.option(
-            "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace (default: that of its Lease)."
-        ),
-        config_option,
-        click.option("--dry-run", is_flag=True, help="Only show the current state, and change nothing."),
-    ],
-)
+    namespace: str | None = option(
+        "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace (default: that of its Lease)."
+    )
+    config: str | None = config_file()
+    dry_run: bool = option("--dry-run", is_flag=True, help="Only show the current state, and change nothing.")
 
 
 @click.command("pause", epilog=messages.EXIT_CODES)
 @access_options
-@_meant
+@group_options("meant", PauseOptions)
 @click.option("--reason", metavar="TEXT", default="", help="The reason, shown to others.")
 @messages.verbose_option
 def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
@@ -77,7 +66,7 @@ def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
 
 @click.command("resume", epilog=messages.EXIT_CODES)
 @access_options
-@_meant
+@group_options("meant", PauseOptions)
 @messages.verbose_option
 def resume(access: AccessOptions, meant: PauseOptions) -> None:
     """Resume after a pause.

@@ -16,7 +16,15 @@ from msgspec import structs
 from rescheduler.cli import messages
 from rescheduler.cli.common import Session, open_session, report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import InputOptions, PolicyFlags, group_options, input_options, now_option, policy_options
+from rescheduler.cli.options import (
+    InputOptions,
+    PolicyFlags,
+    group_options,
+    input_options,
+    now_option,
+    option,
+    policy_options,
+)
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.plan import PlanLayout, plan_lines
 from rescheduler.cli.output.terminal import Terminal, plain
@@ -28,12 +36,24 @@ from rescheduler.model.selector import Selector, SelectorError, parse_selector
 class PlanOptions:
     """What of the plan is shown, and how."""
 
-    namespace: str | None
-    all_namespaces: bool
-    selector: str | None
-    output: str
-    no_headers: bool
-    exit_code: bool
+    namespace: str | None = option("-n", "--namespace", metavar="NAMESPACE", help="Show only this namespace's pods.")
+    all_namespaces: bool = option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (default).")
+    selector: str | None = option(
+        "-l", "--selector", metavar="SELECTOR", help="Show only pods with these labels (a=b,c in (d,e))."
+    )
+    output: str = option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", *FORMATS, "name"]),
+        default="table",
+        show_default=True,
+        help="table; wide has more columns; json and yaml are stable (docs/plan-format.md); "
+        "name prints `pod/NAME -n NAMESPACE`, for `xargs -L1 kubectl describe`, or `pod/NAME` with -n.",
+    )
+    no_headers: bool = option("--no-headers", is_flag=True, help="Omit the headers of tables.")
+    exit_code: bool = option(
+        "--exit-code", is_flag=True, help="Exit with 3 if there is something to move, shown or not."
+    )
 
     def only(self) -> str | None:
         """The namespace that is shown; None is all. -A wins over -n, as in kubectl."""
@@ -47,33 +67,11 @@ class PlanOptions:
             raise click.UsageError(f"-l: {error}") from None
 
 
-_showing = group_options(
-    "showing",
-    PlanOptions,
-    [
-        click.option("-n", "--namespace", metavar="NAMESPACE", help="Show only this namespace's pods."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (default)."),
-        click.option("-l", "--selector", metavar="SELECTOR", help="Show only pods with these labels (a=b,c in (d,e))."),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice(["table", "wide", *FORMATS, "name"]),
-            default="table",
-            show_default=True,
-            help="table; wide has more columns; json and yaml are stable (docs/plan-format.md); "
-            "name prints `pod/NAME -n NAMESPACE`, for `xargs -L1 kubectl describe`, or `pod/NAME` with -n.",
-        ),
-        click.option("--no-headers", is_flag=True, help="Omit the headers of tables."),
-        click.option("--exit-code", is_flag=True, help="Exit with 3 if there is something to move, shown or not."),
-    ],
-)
-
-
 @click.command("plan", epilog=messages.EXIT_CODES)
 @input_options
 @policy_options
 @now_option
-@_showing
+@group_options("showing", PlanOptions)
 @messages.verbose_option
 def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, showing: PlanOptions) -> None:
     """Show which pods should move where, and why.

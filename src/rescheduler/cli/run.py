@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import report_failures
+from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import AccessOptions, PolicyFlags, access_options, group_options, policy_options
+from rescheduler.cli.options import AccessOptions, PolicyFlags, access_options, group_options, option, policy_options
 from rescheduler.model.migration import Phase
 
 
@@ -19,45 +19,32 @@ from rescheduler.model.migration import Phase
 class RunRequest:
     """How the controller runs."""
 
-    once: bool
-    dry_run: bool
-    leader_elect: bool | None
-    ui_insecure_local: bool
-    log_format: str
-
-
-_manners = group_options(
-    "manners",
-    RunRequest,
-    [
-        click.option("--once", is_flag=True, help="Make one plan, carry it out, and exit."),
-        click.option("--dry-run", is_flag=True, help="Log what would be moved, and change nothing."),
-        click.option(
-            "--leader-elect/--no-leader-elect",
-            default=None,
-            help="leaderElection.leaderElect: act only as the leader of several replicas.",
-        ),
-        click.option(
-            "--ui-insecure-local",
-            is_flag=True,
-            help="Allow the page's buttons without signing in, for everyone on this machine; web.bindAddress must be a "
-            "loopback address.",
-        ),
-        click.option(
-            "--log-format",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            show_default=True,
-            help="Log format on stderr; -v also logs every write to the API server.",
-        ),
-    ],
-)
+    once: bool = option("--once", is_flag=True, help="Make one plan, carry it out, and exit.")
+    dry_run: bool = option("--dry-run", is_flag=True, help="Log what would be moved, and change nothing.")
+    leader_elect: bool | None = option(
+        "--leader-elect/--no-leader-elect",
+        default=None,
+        help="leaderElection.leaderElect: act only as the leader of several replicas.",
+    )
+    ui_insecure_local: bool = option(
+        "--ui-insecure-local",
+        is_flag=True,
+        help="Allow the page's buttons without signing in, for everyone on this machine; web.bindAddress must be a "
+        "loopback address.",
+    )
+    log_format: str = option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Log format on stderr; -v also logs every write to the API server.",
+    )
 
 
 @click.command("run", epilog=messages.EXIT_CODES)
 @access_options
 @policy_options
-@_manners
+@group_options("manners", RunRequest)
 @messages.verbose_option
 def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
@@ -88,13 +75,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None
         flags = {**wanted.overrides, **elect}
         given = wanted.config
         config, origin = (app.configuration(None, flags), None) if given is None else open_config(given, flags)
-        live = app.LiveCluster(
-            kubeconfig=access.kubeconfig or config.fields.client_connection.kubeconfig or None,
-            context=access.context,
-            user=access.as_user or "",
-            groups=access.as_groups,
-            request_timeout=access.request_timeout or None,
-        )
+        live = live_cluster(access, config.fields.client_connection.kubeconfig)
         running = RunRequest(live, config, once=manners.once, insecure_local=manners.ui_insecure_local, origin=origin)
 
         async def live_and_end() -> int:

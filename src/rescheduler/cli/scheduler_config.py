@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.options import STDIN, AccessOptions, access_options, group_options
+from rescheduler.cli.options import STDIN, AccessOptions, access_options, group_options, option
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.model.time import DurationError, parse_duration
 
@@ -24,52 +24,6 @@ _PATH = "/extender"
 # The target has five points more than the others, and each counts ten times its weight: 1,500. All of the scheduler's
 # own plugins together give at most 1,200.
 _WEIGHT = 30
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderOptions:
-    """The extender, as the flags have it."""
-
-    url: str | None
-    namespace: str
-    ca_file: str | None
-    scheduler_ca_file: str | None
-    server_name: str | None
-    insecure: bool
-    weight: int
-    timeout: float
-
-    @property
-    def prefix(self) -> str:
-        """Where the scheduler asks."""
-        return self.url or _SERVICE.format(self.namespace) + _PATH
-
-    def check(self) -> None:
-        """Refuse flags that contradict each other."""
-        ways = {
-            "--ca-file": self.ca_file,
-            "--scheduler-ca-file": self.scheduler_ca_file,
-            "--insecure-skip-tls-verify": self.insecure,
-        }
-        given = [flag for flag, value in ways.items() if value]
-        if len(given) > 1:
-            raise click.UsageError(f"{given[0]} and {given[1]} are two answers to one question: give one of them.")
-        named = [*given, *(["--server-name"] if self.server_name else [])]
-        if named and self.prefix.startswith("http:"):
-            raise click.UsageError(
-                f"{named[0]} is about TLS, and {self.prefix} has none: write https, or leave it out."
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerOptions:
-    """The rest of the scheduler's configuration."""
-
-    scheduler_names: tuple[str, ...]
-    scheduler_kubeconfig: str | None
-    leader_elect: bool | None
-    merge: str | None
-    output: str
 
 
 def _url(text: str) -> str:
@@ -106,80 +60,101 @@ def _name(text: str) -> str:
     return text
 
 
-asked_options = group_options(
-    "asked",
-    ExtenderOptions,
-    [
-        click.option(
-            "--url",
-            type=_url,
-            metavar="URL",
-            help=f"Address of our extender, as kube-scheduler reaches it.  [default: {_SERVICE.format('NAMESPACE')}]",
-        ),
-        click.option(
-            "-n",
-            "--namespace",
-            default=_NAMESPACE,
-            show_default=True,
-            metavar="NAMESPACE",
-            help="Namespace of our Service and Secret.",
-        ),
-        click.option("--ca-file", metavar="FILE", help="Trust the CA in this file; the output includes it."),
-        click.option("--scheduler-ca-file", metavar="PATH", help="Trust the CA in a file that kube-scheduler reads."),
-        click.option("--server-name", metavar="NAME", help="Name in the certificate, if not the host of the URL."),
-        click.option(
-            "--insecure-skip-tls-verify",
-            "insecure",
-            is_flag=True,
-            help="Do not verify the certificate; for tests only.",
-        ),
-        click.option(
-            "--weight",
-            type=click.IntRange(1, 2**31 - 1),
-            default=_WEIGHT,
-            show_default=True,
-            metavar="N",
-            help="Weight of our scores; the default outweighs all others together.",
-        ),
-        click.option(
-            "--timeout",
-            type=_timeout,
-            default="2s",
-            show_default=True,
-            metavar="DURATION",
-            help="Time after which kube-scheduler continues without the extender.",
-        ),
-    ],
-)
-rest_options = group_options(
-    "rest",
-    SchedulerOptions,
-    [
-        click.option(
-            "--scheduler-name",
-            "scheduler_names",
-            type=_name,
-            multiple=True,
-            metavar="NAME",
-            help="Name of a profile; may be repeated.  [default: default-scheduler and rescheduler-scheduler]",
-        ),
-        click.option("--scheduler-kubeconfig", metavar="PATH", help="Path of kube-scheduler's own kubeconfig."),
-        click.option(
-            "--leader-elect/--no-leader-elect",
-            default=None,
-            help="Whether kube-scheduler takes part in leader election.  [default: it does]",
-        ),
-        click.option(
-            "--merge",
-            metavar="FILE",
-            help="Add the extender to this configuration, and change nothing else, except as other flags say; - is "
-            "standard input. Comments are lost.",
-        ),
-        click.option(
-            "-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format."
-        ),
-    ],
-)
+@dataclass(frozen=True, slots=True)
+class ExtenderOptions:
+    """The extender, as the flags have it."""
+
+    url: str | None = option(
+        "--url",
+        type=_url,
+        metavar="URL",
+        help=f"Address of our extender, as kube-scheduler reaches it.  [default: {_SERVICE.format('NAMESPACE')}]",
+    )
+    namespace: str = option(
+        "-n",
+        "--namespace",
+        default=_NAMESPACE,
+        show_default=True,
+        metavar="NAMESPACE",
+        help="Namespace of our Service and Secret.",
+    )
+    ca_file: str | None = option("--ca-file", metavar="FILE", help="Trust the CA in this file; the output includes it.")
+    scheduler_ca_file: str | None = option(
+        "--scheduler-ca-file", metavar="PATH", help="Trust the CA in a file that kube-scheduler reads."
+    )
+    server_name: str | None = option(
+        "--server-name", metavar="NAME", help="Name in the certificate, if not the host of the URL."
+    )
+    insecure: bool = option(
+        "--insecure-skip-tls-verify", is_flag=True, help="Do not verify the certificate; for tests only."
+    )
+    weight: int = option(
+        "--weight",
+        type=click.IntRange(1, 2**31 - 1),
+        default=_WEIGHT,
+        show_default=True,
+        metavar="N",
+        help="Weight of our scores; the default outweighs all others together.",
+    )
+    timeout: float = option(
+        "--timeout",
+        type=_timeout,
+        default="2s",
+        show_default=True,
+        metavar="DURATION",
+        help="Time after which kube-scheduler continues without the extender.",
+    )
+
+    @property
+    def prefix(self) -> str:
+        """Where the scheduler asks."""
+        return self.url or _SERVICE.format(self.namespace) + _PATH
+
+    def check(self) -> None:
+        """Refuse flags that contradict each other."""
+        ways = {
+            "--ca-file": self.ca_file,
+            "--scheduler-ca-file": self.scheduler_ca_file,
+            "--insecure-skip-tls-verify": self.insecure,
+        }
+        given = [flag for flag, value in ways.items() if value]
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} are two answers to one question: give one of them.")
+        named = [*given, *(["--server-name"] if self.server_name else [])]
+        if named and self.prefix.startswith("http:"):
+            raise click.UsageError(
+                f"{named[0]} is about TLS, and {self.prefix} has none: write https, or leave it out."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """The rest of the scheduler's configuration."""
+
+    scheduler_names: tuple[str, ...] = option(
+        "--scheduler-name",
+        type=_name,
+        multiple=True,
+        metavar="NAME",
+        help="Name of a profile; may be repeated.  [default: default-scheduler and rescheduler-scheduler]",
+    )
+    scheduler_kubeconfig: str | None = option(
+        "--scheduler-kubeconfig", metavar="PATH", help="Path of kube-scheduler's own kubeconfig."
+    )
+    leader_elect: bool | None = option(
+        "--leader-elect/--no-leader-elect",
+        default=None,
+        help="Whether kube-scheduler takes part in leader election.  [default: it does]",
+    )
+    merge: str | None = option(
+        "--merge",
+        metavar="FILE",
+        help="Add the extender to this configuration, and change nothing else, except as other flags say; - is "
+        "standard input. Comments are lost.",
+    )
+    output: str = option(
+        "-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format."
+    )
 
 
 if TYPE_CHECKING:
@@ -187,8 +162,8 @@ if TYPE_CHECKING:
 
 
 @click.command("scheduler-config")
-@asked_options
-@rest_options
+@group_options("asked", ExtenderOptions)
+@group_options("rest", SchedulerOptions)
 @access_options
 @messages.verbose_option
 def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: AccessOptions) -> None:
