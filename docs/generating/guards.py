@@ -7,20 +7,19 @@ from rescheduler.planning import guards
 from rescheduler.planning.refusals import PlanGuard
 
 _GUARDS = """\
-A guard says which pods are not moved, whatever a strategy wants. A pod that a strategy proposed and a guard refused is
-a rejection: `rescheduler plan` lists it with the guard's name and a reason, and `rescheduler explain NAMESPACE/POD`
-lists every guard that objects. Pods that no strategy proposed are not listed in a plan.
+A guard says which pods are never moved. If a guard refuses a pod that a strategy proposed, the plan lists it as a
+rejection, with the guard's name and a reason. `rescheduler explain NAMESPACE/POD` lists every guard that refuses a pod.
+Plans do not list pods that no strategy proposed.
 """
 
 _PODS_GUARDS = """\
-These look at the pod and its owners. They are asked in this order, and the first that objects is the one a plan shows.
+These look at the pod and its owners. They are checked in this order, and a plan shows the first that refuses.
 """
 
 _TIME = """\
-`MinPodAge` and `CoolDown` need to know the time. A live cluster and a recording of one, made by `rescheduler snapshot`,
-say it. For other files only `--now` does; without it a plan warns that both are not checked
-([why](adr/0004-the-time-is-never-guessed.md)). `Outcome` goes by the PodMigrations of a live cluster
-([what moves came to](outcomes.md)); of files nothing is remembered.
+`MinPodAge` and `CoolDown` need the time. A live cluster and a recording made by `rescheduler snapshot` have it. Other
+files need `--now`; without it a plan warns that both are not checked ([why](adr/0004-the-time-is-never-guessed.md)).
+`Outcome` uses the PodMigrations of a live cluster ([outcomes](outcomes.md)); files have no history.
 """
 
 
@@ -32,10 +31,10 @@ def guards_page() -> str:
         [
             "# Guards\n",
             _GUARDS,
-            "## What is never disturbed\n",
+            "## Guards of pods\n",
             _PODS_GUARDS,
             table(("guard", "leaves alone", "changed by"), rows),
-            "## What depends on the rest of the plan\n",
+            "## Limits of a plan\n",
             table(("guard", "meaning", "changed by"), plan_rows),
             _TIME,
         ]

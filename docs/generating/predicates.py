@@ -7,20 +7,19 @@ from rescheduler.planning import predicates
 from rescheduler.planning.refusals import NodeRefusal
 
 _PREDICATES = """\
-A predicate is a rule about a pod and a node. A pod is moved only to a node that all of them let it be on, with all
-earlier moves of the plan in place. A pod that is handed off or copied is judged with the original still there, an
-evicted one without it. Where several refuse a node, the first in this order is reported. Preferred node affinity and
-`PreferNoSchedule` taints refuse nothing: where a strategy leaves the choice open, they rank the targets, together with
-how much each node is used.
+A predicate is a rule about a pod and a node. A pod moves only to a node that all predicates accept, after all earlier
+moves of the plan. For a handoff or copy the original still counts, for an eviction it does not. If several predicates
+refuse a node, the first in this order is reported. Preferred node affinity and `PreferNoSchedule` taints refuse
+nothing: they rank the targets together with the use of each node, unless the strategy ranks them itself.
 """
 
 _ALSO_EXPLAINED = """\
-`rescheduler explain NAMESPACE/POD` shows what each node says. It names these too, which the planner asks for on top:
+`rescheduler explain NAMESPACE/POD` shows the result for each node. It also names these checks of the planner:
 """
 
 _INSISTING = """\
-Strategies that put right what is broken (NodeMaintenance, NodeAffinity, NodeTaints, PodAntiAffinity, and TopologySpread
-for hard constraints) fill a node above its thresholds when no other can take a pod; the others never do.
+Strategies that repair violations (NodeMaintenance, NodeAffinity, NodeTaints, PodAntiAffinity, and TopologySpread for
+hard constraints) exceed the thresholds of a node if no other can take a pod; the others never do.
 """
 
 

@@ -27,14 +27,14 @@ strategies:
   TopologySpread: {constraints: [DoNotSchedule, ScheduleAnyway]}
 ```
 
-Wherever pods of lower priority go first, those of lower [eviction cost](when.md#marks) go first among pods of one
-priority. Settings of a node pool go over these (`pools[].strategies`). What may be moved at all, by any strategy, is
-said by [filters and guards](guards.md), when by [windows](when.md). A strategy of your own is one file: see
-[CONTRIBUTING](../CONTRIBUTING.md).
+If pods of lower priority move first, then among pods of one priority those of lower [eviction cost](when.md#marks) move
+first. Settings of a node pool override these (`pools[].strategies`). [Filters and guards](guards.md) say which pods may
+move at all, [windows](when.md) when. A strategy of your own is one file: see [CONTRIBUTING](../CONTRIBUTING.md).
 """
 
 _CONFIGURATION = """\
-`rescheduler run` uses all of it; commands that only look use what says which pods move where, and the kubeconfig.
+`rescheduler run` uses all of it; read-only commands use the fields that decide which pods move where, and the
+kubeconfig.
 """
 
 
