@@ -18,7 +18,7 @@ from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference
-from tests.unit.admission.test_mutation import JUNK
+from tests.unit.admission.test_webhook import JUNK
 from tests.unit.admission.worlds import NOW, World, at, pod_json, record
 
 WHY = f"node(s) where pods of Deployment web failed (CrashLoopBackOff at {at(NOW - 60)})"

@@ -11,7 +11,7 @@ from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.web.metrics import Metrics, MetricSources
 from tests.support.showing import NOW, Stage, asked, served
 from tests.unit.web.scraped import scraped, value
-from tests.unit.web.test_plans_shared import Thinker
+from tests.unit.web.test_plans import Thinker
 
 BAD = (
     ConfigError("/etc/rescheduler/config.yaml", "cpuThreshold", "180 is not at most 100"),

@@ -45,7 +45,7 @@ PATHS = [
     "/api/actions/pause/", "/api/actions/%2e%2e", "/%00", "*", "/..//api/whoami", "http://evil.example/api/whoami",
     "//evil.example/", "/api/actions/pause?x=\x7f", "/" + "x" * 9000,
 ]  # fmt: skip
-"""All but the stream of events, which does not end by itself (tests/unit/web/test_live.py)."""
+"""All but the stream of events, which does not end by itself (tests/unit/web/test_push.py)."""
 METHODS = ["GET", "GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "", "\x00"]
 Random = random.Random
 
