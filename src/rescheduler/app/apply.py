@@ -20,7 +20,6 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decode_migration
 from rescheduler.kube.objects import ObjectClient
-from rescheduler.migration.naming import migration_name
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import (
     MigrationSpec,
@@ -29,6 +28,7 @@ from rescheduler.model.migration import (
     PodReference,
     ProposalReference,
     RequestedMethod,
+    migration_name,
 )
 from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy

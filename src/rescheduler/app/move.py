@@ -14,11 +14,17 @@ from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.migrations import MigrationClient, encode_migration
 from rescheduler.kube.objects import ObjectClient
-from rescheduler.migration.naming import migration_name
 from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, labels_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import MigrationSpec, ObjectMeta, PodMigration, PodReference, RequestedMethod
+from rescheduler.model.migration import (
+    MigrationSpec,
+    ObjectMeta,
+    PodMigration,
+    PodReference,
+    RequestedMethod,
+    migration_name,
+)
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot

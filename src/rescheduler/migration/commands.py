@@ -1,7 +1,7 @@
-"""What the lifecycle wants done to the cluster, as data: `cluster` carries it out.
+"""Writes to the cluster as data; `kube.writer` carries them out.
 
-Each command names its object by UID wherever there is one, so that it can never hit another object of the same name,
-and doing it twice does no more than doing it once.
+Each command names its object by UID if there is one, so that it never hits another object of the same name. Commands
+are idempotent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rescheduler.model.json import Json
 
 
 class Verb(StrEnum):
-    """What is done."""
+    """The kind of write."""
 
     CREATE = "create"
     PATCH = "patch"
@@ -39,13 +39,13 @@ class Command:
 
 
 def create(body: Json, why: str) -> Command:
-    """Make an object; that it is there already is no failure."""
+    """Create an object; one that exists already is no failure."""
     metadata = body["metadata"]
     return Command(Verb.CREATE, body["kind"], metadata["namespace"], metadata["name"], body, why=why)
 
 
 def patch(body: Json, changes: Json, why: str, subresource: str = "") -> Command:
-    """Change this very object by a merge patch: of another UID it is a conflict."""
+    """Change this object by a merge patch; with another UID it is a conflict."""
     metadata = body["metadata"]
     named = {**changes, "metadata": {**changes.get("metadata", {}), "uid": metadata["uid"]}}
     namespace = metadata.get("namespace", "")  # a node has none
@@ -53,7 +53,7 @@ def patch(body: Json, changes: Json, why: str, subresource: str = "") -> Command
 
 
 def delete(body: Json, why: str, *, as_seen: bool = False) -> Command:
-    """Let this very object go, or only if nobody has changed it; that it has gone already is no failure."""
+    """Delete this object, `as_seen` only in this version; one that is gone already is no failure."""
     metadata = body["metadata"]
     conditions = {"uid": metadata["uid"]}
     if as_seen:
@@ -63,7 +63,7 @@ def delete(body: Json, why: str, *, as_seen: bool = False) -> Command:
 
 
 def evict(body: Json, grace: int, why: str) -> Command:
-    """Have a pod go, if its disruption budget allows it; it has so many seconds to end, or its own if they are more."""
+    """Evict a pod if its budget allows it, with this grace period or its own, whichever is longer."""
     metadata = body["metadata"]
     seconds = max(grace, body["spec"].get("terminationGracePeriodSeconds") or 0)
     eviction = {

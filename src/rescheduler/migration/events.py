@@ -1,8 +1,7 @@
-"""What people are told when a migration goes from one state to the next: Kubernetes Events, as data.
+"""Kubernetes Events of migrations, as data; `kube.events` writes them.
 
-The runtime asks after each change that it has stored, and `cluster.events` tells. There is little of it: that a move
-begins, that it is rolled back, how it ends, and later if it was not worth it; the steps between are in the
-PodMigration's status. Whoever looks at the pod, its workload, one of the two nodes or the PodMigration finds it there.
+There is one when a move begins, when it is rolled back, when it ends, and later if it was not worth it. Steps are only
+in the PodMigration's status. Events are on the pod, its workload, both nodes and the PodMigration.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _API_VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An object that news are about; a node has no namespace."""
+    """An object that an Event is about; a node has no namespace."""
 
     kind: str
     namespace: str
@@ -40,13 +39,13 @@ class Subject:
 
     @property
     def api_version(self) -> str:
-        """Empty for a kind that we do not know."""
+        """Empty for an unknown kind."""
         return _API_VERSIONS.get(self.kind, "")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """One thing to tell of one object. The same reason on the same occasion is told once, however often it is said."""
+    """An Event of one object. The same reason on the same occasion is written once."""
 
     regarding: Subject
     related: Subject
@@ -58,7 +57,7 @@ class ObjectEvent:
 
 
 def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, ...]:
-    """What is new in a migration; nothing if it only went on."""
+    """The Events of a change of a migration; none if only its step changed."""
     if before.status.outcome != after.status.outcome:
         return _not_worth_it(before.status, after)
     told = _told(before.status, after)
@@ -75,7 +74,7 @@ def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, 
 
 
 def _not_worth_it(before: MigrationStatus, after: PodMigration) -> tuple[ObjectEvent, ...]:
-    """That a move made by choice was bad: told of the migration and the workload, because the pod itself is gone."""
+    """The Events of a move by choice that was not worth it: on migration and workload, because the pod is gone."""
     was, now = before.outcome, after.status.outcome
     if now is None or not is_bad(now.verdict) or not is_by_choice(after):
         return ()
@@ -138,7 +137,7 @@ def _pod(migration: PodMigration) -> Subject:
 
 
 def _others(reason: str, migration: PodMigration) -> list[Subject]:
-    """Who else is told; nodes only of how it ended."""
+    """Other objects that get the Event; nodes only when the move ends."""
     progress = migration.status
     found = [_object(migration, progress.workload)]
     if reason == "MigrationCompleted":

@@ -1,7 +1,7 @@
-"""What a migration that needs approval waits for, and when there is nothing to wait for any more; pure.
+"""The state machine of a migration: from what is observed to the next status and commands; pure.
 
-The lifecycle asks so that nothing begins without approval, whoever else forgets it; `runtime.consent` asks to tell
-people, and to give up. Moves that belong together are begun together, so one that is not approved keeps all waiting.
+Each method is a list of steps. A step is entered (its status is stored), then looked at until it is done. What cannot
+go on is rolled back. Moves of one proposal begin together, so one that is not approved keeps the others waiting.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from rescheduler.model.plan import Method
 from rescheduler.model.time import format_duration
 
 AWAITING_APPROVAL = "waits for approval"
-"""How the message of one that waits for it begins."""
+"""The start of the message of a migration that waits for approval."""
 
 
 def missing_approval(migration: PodMigration, members: Sequence[PodMigration]) -> str:
-    """What people are told of a pending migration that may not begin without approval; empty when it may."""
+    """Describe the approval that a pending migration lacks; empty if it may begin."""
     if migration.status.phase is not Phase.PENDING or not migration.spec.approval_required:
         return ""
     if migration.awaits_approval:
@@ -67,7 +67,7 @@ def missing_approval(migration: PodMigration, members: Sequence[PodMigration]) -
 
 
 def abandon_reason(migration: PodMigration, members: Sequence[PodMigration], now: float, timeout: float) -> str:
-    """Why a pending migration that needs approval is given up; empty while it is not."""
+    """Explain why a pending migration that needs approval is given up; empty while it is not."""
     order, created = migration.spec, migration.metadata.creation_timestamp
     if not order.approval_required or migration.status.phase is not Phase.PENDING:
         return ""
@@ -84,15 +84,15 @@ def abandon_reason(migration: PodMigration, members: Sequence[PodMigration], now
 
 
 def _address(migration: PodMigration) -> str:
-    """By what `rescheduler approve` finds it."""
+    """The argument of `rescheduler approve` for it."""
     return migration.spec.plan or migration.full_name
 
 
 ROLL_BACK = "RollBack"
-_UNAPPROVED = 30.0  # seconds between looks at one that waits for approval, which is heard of when it comes
+_UNAPPROVED = 30.0  # seconds between looks at one that waits for approval; an approval wakes it up at once
 _GUIDING: tuple[Step, ...] = (NominateRebuilt(), ReleaseRoom(), UngateRebuilt())
 _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name, *(step.name for step in _GUIDING)})
-"""Steps that come after the move: they do what rolling back would do, so they have all the time they need."""
+"""Steps after the move: they do what a rollback would do, so no timeout applies to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Transition:
 
 
 class Lifecycle:
-    """Decides for every migration; it holds no state of its own."""
+    """Decides what comes next for every migration; it has no state of its own."""
 
     def __init__(self, settings: MigrationSettings | None = None) -> None:
         self._settings = settings or MigrationSettings()
@@ -135,38 +135,40 @@ class Lifecycle:
         """The names of a method's steps, in order."""
         return [step.name for step in self._steps[method]]
 
-    def held(self, scene: StepContext) -> Wait | None:
-        """Why a pending migration is not to begin yet, whatever the cluster looks like."""
-        migration = scene.migration
+    def check_hold(self, context: StepContext) -> Wait | None:
+        """The wait of a pending migration that is paused or backs off, whatever the cluster looks like."""
+        migration = context.migration
         if migration.spec.paused:
             return Wait("paused", self._settings.max_retry_delay)
         due = migration.status.retry_time
-        if due is not None and due > scene.now:
-            return Wait(migration.status.message, due - scene.now)
+        if due is not None and due > context.now:
+            return Wait(migration.status.message, due - context.now)
         return None
 
-    def unapproved(self, scene: StepContext) -> Wait | None:
-        """Why a pending migration that otherwise could begin may not: nobody has approved of it."""
-        missing = missing_approval(scene.migration, scene.seen.members)
+    def check_approval(self, context: StepContext) -> Wait | None:
+        """The wait of a pending migration that could begin but is not approved."""
+        missing = missing_approval(context.migration, context.seen.members)
         return Wait(missing, _UNAPPROVED) if missing else None
 
-    def aftermath(self, scene: StepContext) -> tuple[Command, ...]:
-        """What is to be cleaned after a migration that is over.
+    def clean_up(self, context: StepContext) -> tuple[Command, ...]:
+        """Clean up after a migration that is over.
 
-        Notes that the Deployment's controller copied late, and marks that a webhook put on pods before it heard.
+        The Deployment's controller may copy annotations late, and a webhook may label pods before its cache catches up.
         """
-        return (*unmark_workload(scene), *disown_extra_pods(scene)) if scene.migration.status.over else ()
+        is_over = context.migration.status.over
+        return (*unmark_workload(context), *disown_extra_pods(context)) if is_over else ()
 
-    def begin(self, scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
-        """A migration that may start now, with the method and target that were chosen for it."""
+    def begin(self, context: StepContext, progress: MigrationStatus) -> MigrationStatus:
+        """Start the migration with the method and target that were chosen for it."""
         attempts = progress.attempts + 1
         return structs.replace(
-            progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts, start_time=scene.now, step_time=scene.now,
+            progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts,
+            start_time=context.now, step_time=context.now,
             replacement=None, bystanders=(), retry_time=None, message="", remark="",
         )  # fmt: skip
 
     def needs(self, migration: PodMigration) -> frozenset[ObservedPart]:
-        """What a look must include for the next decision: all that its step and the one after it go by."""
+        """What the next observation must include: all that the current step and the one after it use."""
         progress = migration.status
         if progress.phase is not Phase.IN_PROGRESS or progress.method in (None, Method.EVICT):
             return EVERYTHING
@@ -176,68 +178,68 @@ class Lifecycle:
             return EVERYTHING
         return frozenset(part for step in steps[at : at + 2] for part in step.needs)
 
-    def advance(self, scene: StepContext) -> Transition:
+    def advance(self, context: StepContext) -> Transition:
         """The next decision about a migration in progress."""
-        progress = scene.migration.status
+        progress = context.migration.status
         if progress.phase is not Phase.IN_PROGRESS or progress.method is None:
             return Transition(progress)
         if progress.step == ROLL_BACK:
-            return self._rolled_back(scene)
-        timeout = scene.migration.spec.timeout or self._settings.timeout
-        overdue = progress.start_time is not None and scene.now - progress.start_time > timeout
-        return self._walk(scene, self._steps[progress.method], overdue=overdue)
+            return self._rolled_back(context)
+        timeout = context.migration.spec.timeout or self._settings.timeout
+        overdue = progress.start_time is not None and context.now - progress.start_time > timeout
+        return self._walk(context, self._steps[progress.method], overdue=overdue)
 
-    def cancel(self, scene: StepContext, reason: str) -> Transition:
-        """Give a migration up now: what was begun is rolled back, and nothing is tried again.
+    def cancel(self, context: StepContext, reason: str) -> Transition:
+        """Give a migration up now: roll back what was begun, without another try.
 
         One that only has to clean up after its move goes on, because that is all that rolling back would do.
         """
-        progress = scene.migration.status
+        progress = context.migration.status
         if progress.over or progress.step in _CLOSING:
             return Transition(progress)
         if progress.phase is Phase.PENDING:
             failed = structs.replace(
-                progress, phase=Phase.FAILED, message=reason, completion_time=scene.now, retry_time=None
+                progress, phase=Phase.FAILED, message=reason, completion_time=context.now, retry_time=None
             )
             return Transition(failed)
         if progress.step == ROLL_BACK:
             return Transition(structs.replace(progress, message=reason, retry_time=None))
-        return self._give_up(scene, GiveUp(reason, retry=False))
+        return self._give_up(context, GiveUp(reason, retry=False))
 
-    def _walk(self, scene: StepContext, steps: tuple[Step, ...], *, overdue: bool) -> Transition:
-        """On through all steps that are done, to the first that is not."""
+    def _walk(self, context: StepContext, steps: tuple[Step, ...], *, overdue: bool) -> Transition:
+        """Go through all steps that are done, up to the first that is not."""
         names = [step.name for step in steps]
-        progress = scene.migration.status
+        progress = context.migration.status
         at = names.index(progress.step) if progress.step in names else -1
         if at < 0:
-            at, scene = 0, _entered(scene, steps[0])
+            at, context = 0, _entered(context, steps[0])
         while True:
-            step, progress = steps[at], scene.migration.status
-            match step.look(scene):
+            step, progress = steps[at], context.migration.status
+            match step.look(context):
                 case Done(said):
-                    scene = _remarked(scene, said) if said else scene
+                    context = _remarked(context, said) if said else context
                     if at + 1 == len(steps):
-                        return Transition(self._completed(scene))
+                        return Transition(self._completed(context))
                     at += 1
-                    if not steps[at].needs <= scene.seen.parts:
+                    if not steps[at].needs <= context.seen.parts:
                         return Transition(progress, wait=0.0)  # looked at again, with what the next step goes by
-                    scene = _entered(scene, steps[at])
+                    context = _entered(context, steps[at])
                 case Do(commands):
-                    refused, late = scene.seen.refused, overdue and step.name not in _CLOSING
+                    refused, late = context.seen.refused, overdue and step.name not in _CLOSING
                     message = f"{commands[0].why}: {refused.message}" if refused else commands[0].why
                     if late:
-                        return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {message}"))
+                        return self._give_up(context, GiveUp(f"timed out in step {step.name}: {message}"))
                     return Transition(structs.replace(progress, message=message), commands)
                 case Wait(reason, seconds, patient):
                     if overdue and not patient and step.name not in _CLOSING:
-                        return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {reason}"))
+                        return self._give_up(context, GiveUp(f"timed out in step {step.name}: {reason}"))
                     return Transition(structs.replace(progress, message=reason), wait=seconds)
                 case GiveUp() as why:
-                    return self._give_up(scene, why)
+                    return self._give_up(context, why)
 
-    def _completed(self, scene: StepContext) -> MigrationStatus:
-        progress = scene.migration.status
-        found = next((pod for pod in scene.seen.marked if _is_replacement(pod, progress)), None)
+    def _completed(self, context: StepContext) -> MigrationStatus:
+        progress = context.migration.status
+        found = next((pod for pod in context.seen.marked if _is_replacement(pod, progress)), None)
         if found is not None:  # by its UID people find what happened to it
             progress = structs.replace(
                 progress, replacement=ObjectReference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
@@ -246,11 +248,11 @@ class Lifecycle:
         elsewhere = landed and progress.target and landed != progress.target
         said = [progress.remark, f"landed on {landed}, not on {progress.target}" if elsewhere else ""]
         told = "; ".join(filter(None, said))
-        return structs.replace(progress, phase=Phase.COMPLETED, step="", completion_time=scene.now, message=told)
+        return structs.replace(progress, phase=Phase.COMPLETED, step="", completion_time=context.now, message=told)
 
-    def _give_up(self, scene: StepContext, why: GiveUp) -> Transition:
-        """Record that it is rolled back, and what is to happen after that."""
-        progress, original = scene.migration.status, scene.original
+    def _give_up(self, context: StepContext, why: GiveUp) -> Transition:
+        """Record the rollback, and whether it is tried again."""
+        progress, original = context.migration.status, context.original
         tried = progress.tried_methods
         gone = original is None or is_terminating(original)
         if why.other_method and progress.method is not None:
@@ -258,40 +260,40 @@ class Lifecycle:
         again = not gone and ((why.retry and progress.attempts < self._settings.attempts) or why.other_method)
         pause = min(self._settings.retry_delay * 2 ** (progress.attempts - 1), self._settings.max_retry_delay)
         rolled = structs.replace(
-            progress, step=ROLL_BACK, step_time=scene.now, message=why.reason, tried_methods=tried,
-            retry_time=(scene.now if why.other_method else scene.now + pause) if again else None,
+            progress, step=ROLL_BACK, step_time=context.now, message=why.reason, tried_methods=tried,
+            retry_time=(context.now if why.other_method else context.now + pause) if again else None,
         )  # fmt: skip
         return Transition(rolled)
 
-    def _rolled_back(self, scene: StepContext) -> Transition:
-        progress = scene.migration.status
-        match roll_back(scene):
+    def _rolled_back(self, context: StepContext) -> Transition:
+        progress = context.migration.status
+        match roll_back(context):
             case Do(commands):
                 return Transition(progress, commands)
             case Wait(_, seconds):
                 return Transition(progress, wait=seconds)
         if progress.retry_time is not None:
             return Transition(structs.replace(progress, phase=Phase.PENDING, step="", step_time=None))
-        return Transition(structs.replace(progress, phase=Phase.FAILED, step="", completion_time=scene.now))
+        return Transition(structs.replace(progress, phase=Phase.FAILED, step="", completion_time=context.now))
 
 
-def _entered(scene: StepContext, step: Step) -> StepContext:
-    progress = structs.replace(step.enter(scene), step=step.name, step_time=scene.now, message="")
-    return _with(scene, progress)
+def _entered(context: StepContext, step: Step) -> StepContext:
+    progress = structs.replace(step.enter(context), step=step.name, step_time=context.now, message="")
+    return _with(context, progress)
 
 
-def _remarked(scene: StepContext, said: str) -> StepContext:
-    """The scene with something for people added to what they are told in the end."""
-    progress = scene.migration.status
-    return _with(scene, structs.replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
+def _remarked(context: StepContext, said: str) -> StepContext:
+    """The context with something for people added to what they are told in the end."""
+    progress = context.migration.status
+    return _with(context, structs.replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
 
 
-def _with(scene: StepContext, progress: MigrationStatus) -> StepContext:
-    """The scene with other progress; what was refused to the last step says nothing about this one."""
-    seen = scene.seen
-    if progress.step != scene.migration.status.step and seen.refused is not None:
+def _with(context: StepContext, progress: MigrationStatus) -> StepContext:
+    """The context with other progress; what was refused to the last step says nothing about this one."""
+    seen = context.seen
+    if progress.step != context.migration.status.step and seen.refused is not None:
         seen = replace(seen, refused=None)
-    return replace(scene, migration=structs.replace(scene.migration, status=progress), seen=seen)
+    return replace(context, migration=structs.replace(context.migration, status=progress), seen=seen)
 
 
 def _is_replacement(pod: Json, progress: MigrationStatus) -> bool:

@@ -1,7 +1,7 @@
-"""What the lifecycle sees of the cluster: the objects that one migration touches, read anew before each decision.
+"""The part of the cluster that one migration touches, read again before each decision.
 
-`runtime` gathers it; objects are Kubernetes' own JSON, because what matters of them differs by step. The functions
-below are the few questions that several steps ask.
+`kube.observer` reads it. Objects are Kubernetes JSON, because each step needs other fields. The functions below are
+questions that several steps ask.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rescheduler.model.migration import PodMigration
 
 
 class ObservedPart(Enum):
-    """What not every look includes, because only some steps go by it."""
+    """Objects that only some steps need, so that not every observation includes them."""
 
     SERVICES = auto()
     BUDGETS = auto()
@@ -31,19 +31,19 @@ NOTHING_MORE: frozenset[ObservedPart] = frozenset()
 
 
 class SteeringMethod(StrEnum):
-    """How a pod that its controller makes anew is led to its target."""
+    """How a replacement that a controller creates is steered to its target."""
 
     TEMPLATE = "template"
-    """By a preference in its ReplicaSet's template, for as long as it takes; other controllers' pods are not led."""
+    """By a preference in its ReplicaSet's template, for as long as it takes; pods of other kinds are not steered."""
     WEBHOOK = "webhook"
-    """By the preference that our webhook gives it."""
+    """By the preference that our webhook adds to it."""
     NOMINATE = "nominate"
-    """The same, and our webhook holds it back until it is nominated to its target, where room is held for it."""
+    """The same, and our webhook gates it until it is nominated to its target, where room is held for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCommand:
-    """How the API server answered a command that it did not carry out."""
+    """The API server's answer to a command that it refused."""
 
     code: int | None
     reason: str
@@ -53,18 +53,18 @@ class FailedCommand:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at the cluster. What is None or empty is not there, if it was looked for at all (`parts`)."""
+    """One look at the cluster. None or empty means absent, if it was read at all (`parts`)."""
 
     pod: Json | None = None
-    """The pod of the order's name, whoever that is now."""
+    """The pod that has the name in the spec now, whatever its UID."""
     marked: tuple[Json, ...] = ()
-    """Every pod of the namespace that carries this migration's id, the original included."""
+    """Every pod of the namespace with this migration's id, the original included."""
     namesake: Json | None = None
-    """Whoever has the name that the copy shall have, looked for while there is no copy."""
+    """The pod that has the name chosen for the copy; read while there is no copy."""
     controller: Json | None = None
     deployment: Json | None = None
     replica_sets: tuple[Json, ...] = ()
-    """Every ReplicaSet of the Deployment: its controller copies our notes to them."""
+    """Every ReplicaSet of the Deployment: its controller copies our annotations to them."""
     siblings: tuple[Json, ...] = ()
     """Every pod that the controller owns, the original included."""
     budgets: tuple[Json, ...] = ()
@@ -86,14 +86,14 @@ class Observation:
     """The other migrations under way of the same controller's pods."""
     steered: SteeringMethod = SteeringMethod.TEMPLATE
     placeholder: Json | None = None
-    """Whoever has the name that this migration's placeholder has."""
+    """The pod that has the name of this migration's placeholder."""
     refused: FailedCommand | None = None
     parts: frozenset[ObservedPart] = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """All that a step may look at."""
+    """All that a step decides by."""
 
     migration: PodMigration
     seen: Observation
@@ -116,7 +116,7 @@ class StepContext:
 
     @property
     def in_step(self) -> float:
-        """For how many seconds the current step has been going on."""
+        """Seconds since the current step began."""
         started = self.migration.status.step_time
         return 0.0 if started is None else self.now - started
 
@@ -132,7 +132,7 @@ def is_terminating(body: Json) -> bool:
 
 
 def has_finished(pod: Json) -> bool:
-    """Whether it will not run any more."""
+    """Whether a pod has ended."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
@@ -143,7 +143,7 @@ def find_condition(body: Json, kind: str) -> Json:
 
 
 def ready_seconds(pod: Json, now: float) -> float | None:
-    """For how many seconds a pod has been Ready; None if it is not."""
+    """Seconds that a pod has been Ready; None if it is not."""
     found = find_condition(pod, "Ready")
     if found.get("status") != "True" or is_terminating(pod):
         return None
@@ -152,7 +152,7 @@ def ready_seconds(pod: Json, now: float) -> float | None:
 
 
 def describe_unready(pod: Json) -> str:
-    """That a pod is not Ready yet: which, where, and what it says of that."""
+    """Describe a pod that is not Ready yet: which, where and why."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node:
         return _joined(f"{name} has no node yet", find_condition(pod, "PodScheduled").get("message", ""))
@@ -170,7 +170,7 @@ def _joined(*said: str) -> str:
 
 
 def controller_of(body: Json) -> Json | None:
-    """The owner reference of whoever manages an object."""
+    """The owner reference of an object's controller."""
     owners: list[Json] = body["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
 
@@ -178,9 +178,9 @@ def controller_of(body: Json) -> Json | None:
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-def target_problem(scene: StepContext) -> str:
-    """Why the target cannot take a pod now; where it fits otherwise is the scheduler's to say."""
-    name, node = scene.migration.status.target, scene.seen.target
+def target_problem(context: StepContext) -> str:
+    """Explain why the target node cannot take a pod now; empty if it can. Whether the pod fits is not checked."""
+    name, node = context.migration.status.target, context.seen.target
     if not name:
         return ""
     if node is None:
@@ -196,10 +196,10 @@ def target_problem(scene: StepContext) -> str:
     return ""
 
 
-def _ails(scene: StepContext) -> bool:
+def _ails(context: StepContext) -> bool:
     """Whether the original is not Ready because a container of it crashes or cannot start."""
-    original = scene.original
-    if original is None or ready_seconds(original, scene.now) is not None:
+    original = context.original
+    if original is None or ready_seconds(original, context.now) is not None:
         return False
     status = original.get("status", {})
     found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -208,55 +208,55 @@ def _ails(scene: StepContext) -> bool:
     return bool(waits) or any((state.get("terminated") or {}).get("exitCode") for state in states)
 
 
-def unready_sibling(scene: StepContext) -> str:
-    """Which other pod of the StatefulSet keeps this one from going: they go one at a time.
+def unready_sibling(context: StepContext) -> str:
+    """Name the pod of the StatefulSet that this one must wait for: they go one at a time; empty if there is none.
 
-    One that crashes may always go: it serves nobody, and the others may wait for it.
+    A pod that crashes may always go: it serves no requests, and the others may wait for it.
     """
-    controller = scene.seen.controller
-    if controller is None or controller["kind"] != "StatefulSet" or _ails(scene):
+    controller = context.seen.controller
+    if controller is None or controller["kind"] != "StatefulSet" or _ails(context):
         return ""
     title, wanted = f"StatefulSet {controller['metadata']['name']}", controller["spec"].get("replicas", 1)
-    if len(scene.seen.siblings) < wanted:
-        return f"{title} has {len(scene.seen.siblings)} pods and wants {wanted}"
-    original = scene.migration.status.pod_uid
-    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] != original)
-    waiting = sorted(pod["metadata"]["name"] for pod in others if ready_seconds(pod, scene.now) is None)
+    if len(context.seen.siblings) < wanted:
+        return f"{title} has {len(context.seen.siblings)} pods and wants {wanted}"
+    original = context.migration.status.pod_uid
+    others = (pod for pod in context.seen.siblings if pod["metadata"]["uid"] != original)
+    waiting = sorted(pod["metadata"]["name"] for pod in others if ready_seconds(pod, context.now) is None)
     return f"{title}: {waiting[0]} is not Ready, and its pods go one at a time" if waiting else ""
 
 
-def overlapping_budgets(scene: StepContext) -> str:
-    """That several budgets select the pod: Kubernetes then evicts it never, whatever they allow."""
-    if len(scene.seen.budgets) <= 1:
+def overlapping_budgets(context: StepContext) -> str:
+    """Name the budgets if several select the pod: Kubernetes then never evicts it."""
+    if len(context.seen.budgets) <= 1:
         return ""
-    names = ", ".join(sorted(each["metadata"]["name"] for each in scene.seen.budgets))
+    names = ", ".join(sorted(each["metadata"]["name"] for each in context.seen.budgets))
     return f"budgets {names} all select it, so Kubernetes evicts it never"
 
 
-def blocking_budget(scene: StepContext, budgets: Iterable[Json], spare: int = 0) -> str:
-    """Which budget does not let the original go now; empty when none does."""
-    original = scene.original
+def blocking_budget(context: StepContext, budgets: Iterable[Json], spare: int = 0) -> str:
+    """Name the budget that forbids an eviction of the original now; empty if none does."""
+    original = context.original
     if original is None or has_finished(original):
         return ""
-    healthy = ready_seconds(original, scene.now) is not None
+    healthy = ready_seconds(original, context.now) is not None
     for budget in budgets:
-        others = scene.seen.unadopted.get(budget["metadata"]["uid"], 0)
+        others = context.seen.unadopted.get(budget["metadata"]["uid"], 0)
         if not (_allows(budget, spare, others) or (not healthy and _allows_unhealthy(budget))):
             return f"budget {budget['metadata']['name']} allows no disruption now"
     return ""
 
 
-def budget_shortfall(scene: StepContext) -> str:
-    """Which budget would have too few healthy pods without the original; empty when none would.
+def budget_shortfall(context: StepContext) -> str:
+    """Name the budget that would have too few healthy pods without the original; empty if none would.
 
-    The copy has its share in it: where nobody else is disturbed, it makes up for the original. A budget that its
-    controller cannot reckon counts nobody, and says nothing.
+    The copy counts: with no other disruption it makes up for the original. A budget that its controller cannot
+    compute (SyncFailed) is ignored.
     """
-    for budget in scene.seen.budgets:
+    for budget in context.seen.budgets:
         status = budget.get("status", {})
         reckoned = find_condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
         spare = status.get("currentHealthy", 0) - status.get("desiredHealthy", 0)
-        # An eviction takes from what is allowed at once; the healthy are counted anew a moment later.
+        # An eviction lowers disruptionsAllowed at once; currentHealthy follows a moment later.
         if reckoned and min(spare, status.get("disruptionsAllowed", spare)) < 1:
             return f"budget {budget['metadata']['name']} would have too few healthy pods without the original"
     return ""

@@ -1,7 +1,7 @@
-"""The pod that shall take a pod's place: from its ReplicaSet's template, or, where nobody manages it, from itself.
+"""The copy that replaces a pod: made from its ReplicaSet's template or, without a controller, from the pod itself.
 
-A copy waits behind a scheduling gate of ours until its place is reserved, belongs to its PodMigration until somebody
-else manages it (so deleting that leaves no copy behind), and carries the marks that tell where it came from.
+A copy waits behind a scheduling gate until its room is reserved. Its PodMigration owns it until a controller adopts it,
+so that deleting the migration leaves no copy behind. Labels and annotations tell where it came from.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _TOKEN_MOUNT = "kube-api-access-"  # noqa: S105  the start of a volume's name
 def replacement_name(pod: str, now: float) -> str:
     """`rescheduled-<pod>-<unix time>`, cut to fit.
 
-    A pod that was moved before is called by the name it had first, and never by the same name twice. What is cut ends
-    in a digest: pods of one workload differ in their last letters, and may be moved in the same second.
+    A pod that was moved before keeps the name it had first, with another time. A name that is cut ends in a digest,
+    because pods of one workload differ in their last letters and may be moved in the same second.
     """
     first, second = pod, int(now)
     if found := _MOVED_BEFORE.fullmatch(pod):
@@ -46,19 +46,19 @@ def replacement_name(pod: str, now: float) -> str:
     return start + ending
 
 
-def choose_name(scene: StepContext) -> str:
-    """What this attempt's copy is called; attempts that follow each other within a second take another name each."""
-    attempt = scene.migration.status.attempts
-    return replacement_name(scene.migration.spec.pod.name, scene.now + max(0, attempt - 1))
+def choose_name(context: StepContext) -> str:
+    """The name of this attempt's copy; attempts within one second get different names."""
+    attempt = context.migration.status.attempts
+    return replacement_name(context.migration.spec.pod.name, context.now + max(0, attempt - 1))
 
 
-def choose_withheld_labels(scene: StepContext) -> dict[str, str] | None:
-    """Which labels keep a copy from being adopted, and from nothing else; None if there are none such.
+def choose_withheld_labels(context: StepContext) -> dict[str, str] | None:
+    """Choose the labels to leave out so that the copy is not adopted yet; None if there are none.
 
-    The ReplicaSet adopts whatever matches its selector. A label of the selector by which no Service and no budget
-    selects can be left out, and the copy gets traffic and counts as healthy all the same.
+    The ReplicaSet adopts every pod that matches its selector. A label of the selector that no Service and no budget
+    selects by can be left out: the copy still gets traffic and counts as healthy.
     """
-    controller = scene.seen.controller
+    controller = context.seen.controller
     if controller is None:
         return None
     template = controller["spec"]["template"]["metadata"].get("labels") or {}
@@ -69,32 +69,32 @@ def choose_withheld_labels(scene: StepContext) -> dict[str, str] | None:
     keys &= set(template)
     if marks.TEMPLATE_HASH in keys:
         return {marks.TEMPLATE_HASH: template[marks.TEMPLATE_HASH]}
-    free = keys - _selected_by((*scene.seen.services, *scene.seen.budgets))
+    free = keys - _selected_by((*context.seen.services, *context.seen.budgets))
     return {key: template[key] for key in sorted(free)[:1]} or None
 
 
-def copy_from_template(scene: StepContext, withheld: dict[str, str]) -> Json:
-    """The copy that a ReplicaSet will adopt: made from its template, so that admission treats it as any other pod."""
-    if scene.seen.controller is None:
+def copy_from_template(context: StepContext, withheld: dict[str, str]) -> Json:
+    """Make the copy from the ReplicaSet's template, so that admission treats it as any other pod."""
+    if context.seen.controller is None:
         raise ValueError("there is no template to make a copy from")
-    template = scene.seen.controller["spec"]["template"]
+    template = context.seen.controller["spec"]["template"]
     kept = {key: value for key, value in (template["metadata"].get("labels") or {}).items() if key not in withheld}
     notes = {**(template["metadata"].get("annotations") or {}), marks.WITHHELD: json.dumps(withheld)}
-    return _copy(scene, kept, notes, copy.deepcopy(template["spec"]))
+    return _copy(context, kept, notes, copy.deepcopy(template["spec"]))
 
 
-def copy_from_pod(scene: StepContext) -> Json:
-    """The copy of a pod that nobody manages."""
-    if scene.original is None:
+def copy_from_pod(context: StepContext) -> Json:
+    """Make the copy of a pod without a controller."""
+    if context.original is None:
         raise ValueError("there is no pod to copy")
-    labels, notes, spec = strip_pod(scene.original)
-    # Where it failed before goes with it: a move is no new beginning.
-    record = {key: text for key, text in annotations_of(scene.original).items() if key == marks.FAILURES}
-    return _copy(scene, labels, notes | record, spec)
+    labels, notes, spec = strip_pod(context.original)
+    # The record of its failures stays with it.
+    record = {key: text for key, text in annotations_of(context.original).items() if key == marks.FAILURES}
+    return _copy(context, labels, notes | record, spec)
 
 
 def strip_pod(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
-    """Labels, annotations and spec that make a pod what it is: less our marks, and what admission and binding added."""
+    """A pod's own labels, annotations and spec, without ours and without what admission and binding added."""
     spec = copy.deepcopy(original["spec"])
     for key in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
         spec.pop(key, None)
@@ -111,12 +111,12 @@ def strip_pod(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
 
 
 def owner_reference(migration: PodMigration) -> Json:
-    """That a copy is the migration's own."""
+    """The owner reference of objects that a migration creates."""
     return {"apiVersion": API_VERSION, "kind": KIND, "name": migration.name, "uid": migration.uid}
 
 
-def _copy(scene: StepContext, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
-    migration, progress = scene.migration, scene.migration.status
+def _copy(context: StepContext, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
+    migration, progress = context.migration, context.migration.status
     if progress.replacement is None:
         raise ValueError("the replacement's name is recorded before it is made")
     spec["schedulingGates"] = [*spec.get("schedulingGates", ()), {"name": marks.GATE}]
@@ -127,7 +127,7 @@ def _copy(scene: StepContext, kept: dict[str, str], notes: dict[str, str], spec:
         marks.MIGRATION_REASON: migration.spec.strategy,
     }
     story = {
-        marks.MIGRATION_TIME: format_instant(scene.now),
+        marks.MIGRATION_TIME: format_instant(context.now),
         marks.ORIGINAL_POD: progress.pod_uid,
         marks.ORIGINAL_POD_NAME: migration.spec.pod.name,
     }
@@ -158,29 +158,29 @@ _TRACE_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM
 _TRACE_NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
 
 
-def disown_extra_pods(scene: StepContext) -> list[Command]:
-    """What takes our marks off pods that were made beside the replacement, as by a scaling up at the same moment.
+def disown_extra_pods(context: StepContext) -> list[Command]:
+    """Take our labels off pods that were created beside the replacement, such as by scaling up at the same moment.
 
-    The webhook marks and holds back whatever its controller makes until it has heard that the new pod is there.
+    The webhook labels and gates every new pod of the controller until its cache has the replacement.
     """
-    progress, name = scene.migration.status, scene.migration.name
+    progress, name = context.migration.status, context.migration.name
     if progress.method is not Method.EVICT:
         return []
     known = {progress.pod_uid, progress.replacement.uid if progress.replacement is not None else ""}
-    known |= {scene.copy["metadata"]["uid"]} if scene.copy is not None else set()
-    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] not in known and not is_terminating(pod))
+    known |= {context.copy["metadata"]["uid"]} if context.copy is not None else set()
+    others = (pod for pod in context.seen.siblings if pod["metadata"]["uid"] not in known and not is_terminating(pod))
     return [command for pod in others if _is_marked(pod, name) for command in disown_pod(pod)]
 
 
 def _is_marked(pod: Json, name: str) -> bool:
-    """Whether a pod carries the marks of this migration, and of its running: what has ended is a trace."""
+    """Whether a pod is labelled as part of this migration while it runs; labels of a finished one are only a trace."""
     labels = labels_of(pod)
     is_running = labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
     return (is_running and labels.get(marks.MIGRATION_ID) == name) or annotations_of(pod).get(marks.GATED) == name
 
 
 def disown_pod(pod: Json) -> list[Command]:
-    """What makes a pod one that we have nothing to do with; nothing of ours was on it before."""
+    """Take everything of ours off a pod that had nothing of ours before."""
     labels = dict.fromkeys(key for key in _TRACE_LABELS if key in labels_of(pod))
     notes = dict.fromkeys(key for key in _TRACE_NOTES if key in annotations_of(pod))
     todo = remove_nominate_gate(pod)

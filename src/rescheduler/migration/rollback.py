@@ -1,7 +1,7 @@
-"""The marks of a move on pods and workloads: how they are put on, and how they come off again.
+"""Labels and annotations of a move on pods and workloads: adding them, and restoring what was there before.
 
-The first step puts them on, the last one and rolling back take them off, and the janitor does the same for moves that
-nobody carries on any more. What an object had before is noted on it, so that it gets exactly that back.
+The first step adds them; the last step and a rollback remove them; the orphan cleaner removes those of lost migrations.
+The previous values are kept in an annotation of the object itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import KIND
 from rescheduler.migration.observation import (
-    NOTHING_MORE,
     ObservedPart,
     StepContext,
     controller_of,
@@ -31,7 +30,7 @@ from rescheduler.migration.steps.common import (
     Done,
     GiveUp,
     Outlook,
-    Plain,
+    Step,
     Wait,
     remove_nominate_gate,
     workload_of,
@@ -51,29 +50,28 @@ COPIED = (marks.MIGRATION_ID, marks.PAUSED_BY)
 _MARKED_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON)
 
 
-class Mark:
-    """Marks the original and its workload, so that people and our guards see that a move is under way."""
+class Mark(Step):
+    """Labels the original and annotates its workload, so that people and guards see that a move is under way."""
 
     name = "Mark"
-    needs: frozenset[ObservedPart] = NOTHING_MORE
 
-    def enter(self, scene: StepContext) -> MigrationStatus:
+    def enter(self, context: StepContext) -> MigrationStatus:
         """Record whose annotations are to be cleaned: they outlast the ReplicaSet, when there is a rollout."""
-        workload, progress = workload_of(scene), scene.migration.status
+        workload, progress = workload_of(context), context.migration.status
         if workload is None:
             return structs.replace(progress, workload=None)
         metadata = workload["metadata"]
         return structs.replace(progress, workload=ObjectReference(workload["kind"], metadata["name"], metadata["uid"]))
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when both carry the migration's id."""
-        original, migration = scene.original, scene.migration
+        original, migration = context.original, context.migration
         if original is None or is_terminating(original):
             return GiveUp("the pod is gone", retry=False)
         other = labels_of(original).get(marks.MIGRATION_ID)
         if other != migration.name and labels_of(original).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
             return Wait(f"migration {other} is moving the pod")
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
         todo: list[Command] = []
         wanted = {
@@ -82,37 +80,37 @@ class Mark:
             marks.MIGRATION_REASON: migration.spec.strategy,
         }
         if wanted.items() - labels_of(original).items():
-            notes = {marks.MIGRATION_TIME: format_instant(scene.now)}
+            notes = {marks.MIGRATION_TIME: format_instant(context.now)}
             if marks.MARKS_BEFORE not in annotations_of(original) and (before := _marks_before(original)):
                 notes[marks.MARKS_BEFORE] = json.dumps(before)
             changes = {"metadata": {"labels": wanted, "annotations": notes}}
             todo.append(commands.patch(original, changes, "mark the original"))
-        workload = workload_of(scene)
+        workload = workload_of(context)
         if workload is not None and annotations_of(workload).get(marks.MIGRATION_ID) != migration.name:
             note = {"metadata": {"annotations": {marks.MIGRATION_ID: migration.name}}}
             todo.append(commands.patch(workload, note, "note the move on the workload"))
         return Do(tuple(todo)) if todo else Done()
 
 
-class Finish(Plain):
-    """Takes the marks of a running move off and leaves those that tell of a finished one on the replacement."""
+class Finish(Step):
+    """Removes the labels of a running move; the replacement keeps a trace of the finished one."""
 
     name = "Finish"
     needs = frozenset({ObservedPart.REPLICA_SETS})
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when nothing of the move is left but its trace."""
-        todo = [*release_replacement(scene, "completed"), *unmark_workload(scene)]
+        todo = [*release_replacement(context, "completed"), *unmark_workload(context)]
         return Do(tuple(todo)) if todo else Done()
 
 
-def release_replacement(scene: StepContext, status: str) -> list[Command]:
-    """What makes the replacement a pod like any other, with nothing but the trace of how it came to be."""
-    return release_pod(scene.copy, status) if scene.copy is not None else []
+def release_replacement(context: StepContext, status: str) -> list[Command]:
+    """Make the replacement a pod like any other, with only a trace of the move."""
+    return release_pod(context.copy, status) if context.copy is not None else []
 
 
 def release_pod(pod: Json, status: str) -> list[Command]:
-    """The same for any pod that a migration made: its owner, the PodMigration, lets it go."""
+    """The same for any pod that a migration created; the PodMigration owns it no longer."""
     changes = dict[str, Any]()
     if is_terminating(pod):
         return []
@@ -127,13 +125,13 @@ def release_pod(pod: Json, status: str) -> list[Command]:
     return [commands.patch(pod, {"metadata": changes}, "it is a pod like any other now")] if changes else []
 
 
-def unmark_workload(scene: StepContext) -> list[Command]:
-    """What takes our notes off the workload.
+def unmark_workload(context: StepContext) -> list[Command]:
+    """Take our annotations off the workload.
 
-    The Deployment first, because its controller copies what it finds there to its ReplicaSets, and never takes it
-    back. It may do so late, from what it saw before: so this is asked again some time after the move.
+    The Deployment comes first, because its controller copies annotations to ReplicaSets and never removes them. It may
+    do so late, from an old cache, so this is repeated some time after the move.
     """
-    seen, name = scene.seen, scene.migration.name
+    seen, name = context.seen, context.migration.name
     if seen.deployment is not None and (todo := remove_notes(seen.deployment, {name})):
         return todo
     copied = {each["metadata"]["uid"]: each for each in (seen.controller, *seen.replica_sets) if each is not None}
@@ -143,23 +141,23 @@ def unmark_workload(scene: StepContext) -> list[Command]:
 def remove_notes(
     workload: Json, names: Collection[str], keys: tuple[str, ...] = (marks.MIGRATION_ID,)
 ) -> list[Command]:
-    """What takes the notes of these migrations off one object."""
+    """Take the annotations of these migrations off one object."""
     ours = [key for key in keys if annotations_of(workload).get(key) in names]
     if not ours:
         return []
     return [commands.patch(workload, {"metadata": {"annotations": dict.fromkeys(ours)}}, "the move is over")]
 
 
-def unmark_original(scene: StepContext) -> list[Command]:
-    """What gives an original that stays the marks back that it had."""
-    original = scene.original
+def unmark_original(context: StepContext) -> list[Command]:
+    """Restore the labels and annotations of an original that stays."""
+    original = context.original
     if original is None or is_terminating(original):
         return []
-    return restore_marks(original) if labels_of(original).get(marks.MIGRATION_ID) == scene.migration.name else []
+    return restore_marks(original) if labels_of(original).get(marks.MIGRATION_ID) == context.migration.name else []
 
 
 def restore_marks(original: Json) -> list[Command]:
-    """The same for any pod that is marked as an original."""
+    """The same for any pod that is labelled as an original."""
     before: Json = json.loads(annotations_of(original).get(marks.MARKS_BEFORE, "{}"))
     labels = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
     notes = {marks.MIGRATION_TIME: before.get("annotations", {}).get(marks.MIGRATION_TIME), marks.MARKS_BEFORE: None}
@@ -167,7 +165,7 @@ def restore_marks(original: Json) -> list[Command]:
 
 
 def restore_cost(original: Json) -> list[Command]:
-    """What gives an original its deletion cost back: it must not stay the first to be deleted."""
+    """Restore the deletion cost of an original, so that it is no longer the first to be deleted."""
     if is_terminating(original) or marks.COST_BEFORE not in annotations_of(original):
         return []
     before = annotations_of(original)[marks.COST_BEFORE] or None
@@ -181,44 +179,44 @@ def _marks_before(original: Json) -> Json:
     return {key: value for key, value in (("labels", labels), ("annotations", notes)) if value}
 
 
-def roll_back(scene: StepContext) -> Do | Wait | Done:
-    """What is still to be taken back, the most dangerous first; Done when nothing of it is left."""
-    restored = restore(scene)
+def roll_back(context: StepContext) -> Do | Wait | Done:
+    """Undo what is left of a move, the most dangerous first; Done when nothing is."""
+    restored = restore(context)
     # Its cost first: without the copy, a scaling down would hit the original.
-    todo = [*(restore_cost(scene.original) if scene.original is not None else ()), *_copy(scene)]
+    todo = [*(restore_cost(context.original) if context.original is not None else ()), *_copy(context)]
     todo += restored.commands if isinstance(restored, Do) else ()
-    todo += [*_held_back(scene), *disown_extra_pods(scene), *release_room(scene)]
-    todo += [*remove_budget(scene), *unmark_original(scene), *unmark_workload(scene)]
+    todo += [*_held_back(context), *disown_extra_pods(context), *release_room(context)]
+    todo += [*remove_budget(context), *unmark_original(context), *unmark_workload(context)]
     if todo:
         return Do(tuple(todo))
     if isinstance(restored, Wait):
         return restored
-    if scene.copy is not None and is_terminating(scene.copy) and controller_of(scene.copy) is None:
+    if context.copy is not None and is_terminating(context.copy) and controller_of(context.copy) is None:
         return Wait("the copy is ending", 1.0)
-    if scene.seen.temporary_budget is not None and is_terminating(scene.seen.temporary_budget):
+    if context.seen.temporary_budget is not None and is_terminating(context.seen.temporary_budget):
         return Wait("the temporary budget is being removed", 1.0)
-    if find_placeholder(scene) is not None:
+    if find_placeholder(context) is not None:
         return Wait("the placeholder is ending", 1.0)
     return Done()
 
 
-def _copy(scene: StepContext) -> list[Command]:
-    copy, original = scene.copy, scene.original
+def _copy(context: StepContext) -> list[Command]:
+    copy, original = context.copy, context.original
     if copy is None or is_terminating(copy):
         return []
     # Without the original, a copy that has a node is the only pod there is; behind its gate it was never one.
     goes = original is None or is_terminating(original)
-    alone = scene.migration.status.method is Method.COPY and goes and bool(copy["spec"].get("nodeName"))
+    alone = context.migration.status.method is Method.COPY and goes and bool(copy["spec"].get("nodeName"))
     if controller_of(copy) is None and not (alone and not has_finished(copy)):
-        # If somebody has adopted it since we looked, it is a pod of theirs, and must not go.
+        # A controller may have adopted it since; then it must not be deleted.
         return [commands.delete(copy, "the move is rolled back", as_seen=True)]
-    return release_replacement(scene, "failed")
+    return release_replacement(context, "failed")
 
 
-def _held_back(scene: StepContext) -> list[Command]:
-    """What lets a replacement through the webhook's gate: from now on the scheduler may have it."""
-    copy = scene.copy
-    is_ours = copy is not None and annotations_of(copy).get(labels.GATED) == scene.migration.name
+def _held_back(context: StepContext) -> list[Command]:
+    """Remove the webhook's gate from a replacement, so that it can be scheduled."""
+    copy = context.copy
+    is_ours = copy is not None and annotations_of(copy).get(labels.GATED) == context.migration.name
     return remove_nominate_gate(copy) if copy is not None and is_ours else []
 
 
@@ -228,9 +226,9 @@ Texts = Mapping[str, str]
 
 
 def names_on_pod(labels: Texts, notes: Texts) -> frozenset[str]:
-    """Whose marks of a running move a pod carries; "" where there is a mark, but no name any more.
+    """The running migrations that a pod is labelled with; "" for a label without a name.
 
-    What a finished move leaves on its replacement is a trace for people, and no mark of a running one.
+    The trace that a finished move leaves on its replacement does not count.
     """
     name = labels.get(marks.MIGRATION_ID, "")
     is_marked = bool(name) and labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
@@ -243,7 +241,7 @@ def names_on_pod(labels: Texts, notes: Texts) -> frozenset[str]:
 
 
 def names_on_workload(notes: Texts) -> frozenset[str]:
-    """Whose marks a Deployment, ReplicaSet, StatefulSet or Job carries."""
+    """The migrations in the annotations of a Deployment, ReplicaSet, StatefulSet or Job."""
     names = {notes[key] for key in COPIED if key in notes}
     if marks.AFFINITY_BEFORE in notes:
         names.add(read_steering({"metadata": {"annotations": notes}})["migration"])
@@ -251,12 +249,12 @@ def names_on_workload(notes: Texts) -> frozenset[str]:
 
 
 def name_on_budget(labels: Texts) -> str:
-    """Which migration a temporary budget was made for; empty for all others."""
+    """The migration of a temporary budget; empty for other budgets."""
     return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else ""
 
 
 def names_on(body: Json) -> frozenset[str]:
-    """Whose marks an object carries."""
+    """The migrations that an object is labelled or annotated with."""
     match body["kind"]:
         case "Pod":
             return names_on_pod(labels_of(body), annotations_of(body))
@@ -268,22 +266,22 @@ def names_on(body: Json) -> frozenset[str]:
 
 
 def is_copy(pod: Json) -> bool:
-    """Whether a pod was made by or for a move; one that is moved once more has noted what it was before."""
+    """Whether a pod was created by a move, and is not itself being moved again."""
     notes = annotations_of(pod)
     return marks.ORIGINAL_POD in notes and not any(key in notes for key in _OF_ORIGINALS)
 
 
 def clean_pod(pod: Json, original: Json | None, status: str) -> list[Command]:
-    """What puts a pod right whose migration is dead: a copy goes or stays for good, an original gets its own back."""
+    """Clean a pod whose migration is gone: delete or release a copy, restore an original."""
     if is_terminating(pod):
         return []
     if is_placeholder(pod):
         return [commands.delete(pod, "the room is not held any more")]
     if held_back := remove_nominate_gate(pod):
-        return held_back  # first of all: it waits for nobody any more
+        return held_back  # first, because the pod waits behind it
     if is_copy(pod):
         if controller_of(pod) is None and _is_surplus(pod, original):
-            # If somebody has adopted it since we looked, it is a pod of theirs, and must not go.
+            # A controller may have adopted it since; then it must not be deleted.
             return [commands.delete(pod, "its migration is gone", as_seen=True)]
         return release_pod(pod, status)
     is_marked = labels_of(pod).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
@@ -293,15 +291,15 @@ def clean_pod(pod: Json, original: Json | None, status: str) -> list[Command]:
 
 
 def clean_budget(budget: Json) -> list[Command]:
-    """What removes a temporary budget whose migration is dead."""
+    """Remove a temporary budget whose migration is gone."""
     return [] if is_terminating(budget) else [commands.delete(budget, "it was temporary")]
 
 
 def clean_workload(workload: Json, sets: Collection[Json], dead: Collection[str]) -> Do | Wait | Done:
-    """What puts a workload right; `sets` are the ReplicaSets of a Deployment, or the ReplicaSet itself.
+    """Clean a workload; `sets` are the ReplicaSets of a Deployment, or the ReplicaSet itself.
 
-    First the templates, then the pause, then the notes: on the Deployment before its ReplicaSets, because its
-    controller copies what it finds there to them, and never takes it back.
+    Templates come first, then the pause, then annotations: on the Deployment before its ReplicaSets, because its
+    controller copies annotations to them and never removes them.
     """
     if steered := [each for each in sets if read_steering(each).get("migration") in dead]:
         return Do(tuple(restore_template(each) for each in steered))

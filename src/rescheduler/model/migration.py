@@ -7,6 +7,7 @@ All values are immutable: a migration goes on by replacing its status.
 
 from __future__ import annotations
 
+import hashlib
 from enum import Enum, StrEnum
 from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
@@ -329,3 +330,34 @@ class PodMigration(_Struct, frozen=True):
         """The person named in an annotation; people may write just "true", and take it back with "false"."""
         said = self.metadata.annotations.get(annotation, "").strip()
         return "" if said.lower() in ("false", "no") else said
+
+
+_LONGEST_NAME = 63  # of a label's value
+_DIGITS = 8
+_LETTERS = "bcdfghjkmnpqrstvwxz2456789"  # no vowels, so that no words come of them, and none that look like digits
+_PLAN_LENGTH = 6
+
+
+def migration_name(pod: str, *salt: str) -> str:
+    """`<pod>-<8 hex digits>`: the pod's name, cut to fit, and a hash of it and of the salt (its UID, the occasion).
+
+    The same move on the same occasion has the same name, so it is never ordered twice. The name is also a label value.
+    """
+    digest = _digest(pod, *salt).hex()[:_DIGITS]
+    # A part of a DNS name ends with a letter or digit: no dash or dot may stay at the cut.
+    return f"{pod[: _LONGEST_NAME - _DIGITS - 1].rstrip('-.')}-{digest}"
+
+
+def plan_name(*parts: str) -> str:
+    """Six letters and digits for a plan, short enough to type; the same parts give the same name."""
+    number = int.from_bytes(_digest(*parts))
+    letters = []
+    for _ in range(_PLAN_LENGTH):
+        number, at = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[at])
+    return "".join(letters)
+
+
+def _digest(*texts: str) -> bytes:
+    # The lengths keep ("a", "bc") and ("ab", "c") apart.
+    return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode()).digest()

@@ -133,11 +133,11 @@ class MigrationExecutor:
     async def _admitted(self, scene: StepContext, life: Lifecycle) -> Transition:
         """Whether a pending migration may begin, as a decision."""
         progress = scene.migration.status
-        if held := life.held(scene):
+        if held := life.check_hold(scene):
             return Transition(structs.replace(progress, message=held.reason), wait=held.seconds)
         admitted = await self._admit(scene)
         if admitted.progress is not None:
-            if unapproved := life.unapproved(scene):  # whatever the gatekeeper goes by
+            if unapproved := life.check_approval(scene):  # whatever the gatekeeper goes by
                 return Transition(structs.replace(progress, message=unapproved.reason), wait=unapproved.seconds)
             return Transition(life.begin(scene, admitted.progress))
         told = structs.replace(admitted.known or progress, message=admitted.reason)
@@ -147,7 +147,7 @@ class MigrationExecutor:
 
     async def _afterwards(self, scene: StepContext, life: Lifecycle) -> float | None:
         """One more look at what a migration that is over touched."""
-        todo = life.aftermath(scene)
+        todo = life.clean_up(scene)
         if todo:
             await self._act(scene, todo)
             return _PAUSE

@@ -17,7 +17,6 @@ from msgspec import structs
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import StaleError
-from rescheduler.migration.naming import migration_name, plan_name
 from rescheduler.model.migration import (
     MigrationSpec,
     ObjectMeta,
@@ -25,6 +24,8 @@ from rescheduler.model.migration import (
     PodReference,
     ProposalReference,
     RequestedMethod,
+    migration_name,
+    plan_name,
 )
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval

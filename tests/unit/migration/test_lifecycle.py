@@ -156,21 +156,21 @@ def test_beginning_counts_the_attempt_and_forgets_the_last_one() -> None:
 
 def test_paused_and_waiting_migrations_do_not_begin() -> None:
     pending = pod_migration("shop", "m", migration_spec("web-a"), MigrationStatus())
-    assert LIFE.held(scene(pending)) is None
-    paused = LIFE.held(scene(replace(pending, spec=migration_spec("web-a", paused=True))))
+    assert LIFE.check_hold(scene(pending)) is None
+    paused = LIFE.check_hold(scene(replace(pending, spec=migration_spec("web-a", paused=True))))
     assert paused is not None
     assert paused.reason == "paused"
-    waiting = LIFE.held(scene(replace(pending, status=MigrationStatus(retry_time=NOW + 7, message="no room"))))
+    waiting = LIFE.check_hold(scene(replace(pending, status=MigrationStatus(retry_time=NOW + 7, message="no room"))))
     assert waiting is not None
     assert (waiting.reason, waiting.seconds) == ("no room", 7.0)
-    assert LIFE.held(scene(replace(pending, status=MigrationStatus(retry_time=NOW)))) is None
+    assert LIFE.check_hold(scene(replace(pending, status=MigrationStatus(retry_time=NOW)))) is None
 
 
 def test_late_notes_are_cleaned_after_the_end_and_not_before() -> None:
     noted = replica_set(annotations={labels.MIGRATION_ID: "m"})
-    assert LIFE.aftermath(scene(migration(step="Land"), controller=noted)) == ()
+    assert LIFE.clean_up(scene(migration(step="Land"), controller=noted)) == ()
     over = migration(phase=Phase.COMPLETED)
-    assert [command.kind for command in LIFE.aftermath(scene(over, controller=noted))] == ["ReplicaSet"]
+    assert [command.kind for command in LIFE.clean_up(scene(over, controller=noted))] == ["ReplicaSet"]
 
 
 @pytest.mark.parametrize("method", [each for each in Method if each is not Method.REMOVE])

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rescheduler.migration.naming import migration_name, plan_name
+from rescheduler.model.migration import migration_name, plan_name
 
 # A DNS subdomain, as names of objects are; its characters are all allowed in a label's value.
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -119,5 +119,5 @@ def test_a_pod_that_a_webhook_marks_after_the_end_loses_the_marks() -> None:
         completion_time=NOW - 1,
     )
     done, late = marked("web-c", status="completed"), marked("web-d")
-    todo = Lifecycle().aftermath(scene(over, done, pod=None, siblings=(done, late)))
+    todo = Lifecycle().clean_up(scene(over, done, pod=None, siblings=(done, late)))
     assert [each.name for each in todo] == ["web-d"]

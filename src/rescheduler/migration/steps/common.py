@@ -1,13 +1,14 @@
-"""Taking a scheduling gate of ours off a pod, and with it the note that tells whose it is.
+"""What steps share: their base class, their answers, scheduling gates, and the steps of several methods.
 
-The steps of a move, rolling back, the janitor and every replica's ungater (`runtime`) do it by this one patch. It fails
-if the pod is another one by now, or somebody else has changed its gates: then the pod is to be looked at anew.
+A gate is always removed by the same patch, also by a rollback and by the orphan cleaner. It fails if the pod or its
+gates have changed since; the caller then reads the pod again.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 from msgspec import structs
 
@@ -35,12 +36,12 @@ from rescheduler.model.objects import RolloutProgress
 
 
 def gates_of(pod: Json) -> list[str]:
-    """What keeps the scheduler from a pod."""
+    """The names of a pod's scheduling gates."""
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
 
 
 def remove_gate(pod: Json, gate: str, note: str = "") -> list[Command]:
-    """What takes this gate off, and this annotation; nothing where neither is on it."""
+    """Remove this gate and this annotation; no command if the pod has neither."""
     if is_terminating(pod):
         return []
     metadata, gates = pod["metadata"], gates_of(pod)
@@ -58,7 +59,7 @@ def remove_gate(pod: Json, gate: str, note: str = "") -> list[Command]:
 
 
 def remove_nominate_gate(pod: Json) -> list[Command]:
-    """The same for the gate that the webhook put on a replacement."""
+    """The same for the gate that the webhook adds to a replacement."""
     return remove_gate(pod, labels.NOMINATE_GATE, labels.GATED)
 
 
@@ -67,7 +68,7 @@ STORE_TIMEOUT = 120.0  # seconds after which the moves of a proposal, which are 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step's effect is there; or the move can do without it, and people are told why."""
+    """The step has its effect; or the move can do without it, and `said` becomes part of the final message."""
 
     said: str = ""
 
@@ -86,7 +87,7 @@ class Wait:
     reason: str
     seconds: float = 5.0
     patient: bool = False
-    """Past the time-out, too: the move is made, and undoing it would be wrong."""
+    """Also past the timeout: the move is made, and undoing it would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,75 +102,59 @@ class GiveUp:
 Outlook = Done | Do | Wait | GiveUp
 
 
-class Step(Protocol):
+class Step(ABC):
     """One step of a method."""
 
-    @property
-    def name(self) -> str:
-        """As status.step shows it."""
+    name: ClassVar[str]
+    """Shown and stored as `status.step`."""
+    needs: ClassVar[frozenset[ObservedPart]] = NOTHING_MORE
+    """What an observation must include for it; steps of an eviction always get everything."""
 
-    @property
-    def needs(self) -> frozenset[ObservedPart]:
-        """What a look must include for it; steps of an eviction are always shown everything."""
+    def enter(self, context: StepContext) -> MigrationStatus:
+        """The status to store when the step begins, before anything of it is done."""
+        return context.migration.status
 
-    def enter(self, scene: StepContext) -> MigrationStatus:
-        """What is recorded when the step is begun, before anything of it is done."""
-
-    def look(self, scene: StepContext) -> Outlook:
-        """What there is to do."""
-
-
-class Plain:
-    """A step that records nothing of its own."""
-
-    needs: frozenset[ObservedPart] = NOTHING_MORE
-
-    def enter(self, scene: StepContext) -> MigrationStatus:
-        """Only that it has begun."""
-        return scene.migration.status
+    @abstractmethod
+    def look(self, context: StepContext) -> Outlook:
+        """Decide what to do, given the cluster as it is."""
 
 
-class CreateCopy:
-    """Makes the replacement, behind its gate. Subclasses say what it is made from."""
+class CreateCopy(Step):
+    """Creates the replacement, behind its gate. Subclasses say what it is made from."""
 
     name = "CreateCopy"
-    needs: frozenset[ObservedPart] = NOTHING_MORE
 
-    def enter(self, scene: StepContext) -> MigrationStatus:
-        """Its name is recorded first, so that a second try makes no second copy."""
-        raise NotImplementedError
+    @abstractmethod
+    def body(self, context: StepContext) -> Json:
+        """The pod to create."""
 
-    def body(self, scene: StepContext) -> Json:
-        """The pod to make."""
-        raise NotImplementedError
-
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the copy is there."""
-        if scene.copy is not None:
-            return GiveUp("the copy is being deleted by somebody else") if is_terminating(scene.copy) else Done()
-        if scene.original is None or is_terminating(scene.original):
+        if context.copy is not None:
+            return GiveUp("the copy is being deleted by somebody else") if is_terminating(context.copy) else Done()
+        if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
-        if (other := scene.seen.namesake) is not None:
-            if labels_of(other).get(labels.MIGRATION_ID) == scene.migration.name:
+        if (other := context.seen.namesake) is not None:
+            if labels_of(other).get(labels.MIGRATION_ID) == context.migration.name:
                 return Wait("the copy is being made", 1.0)
             return GiveUp(f"a pod that is not ours is called {other['metadata']['name']}")  # the next try: another name
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        refused = scene.seen.refused
+        refused = context.seen.refused
         if refused is not None and refused.code in (400, 403, 422):
             # Quota, a policy or a webhook does not let a second instance in beside the first.
             return GiveUp(f"a copy is refused: {refused.message}", other_method=True)
-        return Do((commands.create(self.body(scene), f"make the copy for {scene.migration.status.target}"),))
+        return Do((commands.create(self.body(context), f"make the copy for {context.migration.status.target}"),))
 
 
-class Nominate(Plain):
+class Nominate(Step):
     """Nominates the copy to its target, which reserves its room there while it is still gated."""
 
     name = "Nominate"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the nomination is in its status."""
-        copy, target = scene.copy, scene.migration.status.target
+        copy, target = context.copy, context.migration.status.target
         if copy is None or is_terminating(copy):
             return GiveUp("the copy is gone")
         if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
@@ -178,7 +163,7 @@ class Nominate(Plain):
         return Do((commands.patch(copy, body, f"reserve room on {target}", subresource="status"),))
 
 
-class AwaitMembers(Plain):
+class AwaitMembers(Step):
     """Waits until every migration of the proposal has its room, so that they stand or fall together."""
 
     name = "AwaitMembers"
@@ -187,50 +172,50 @@ class AwaitMembers(Plain):
         self._reserved = reserved
         """The names of this step and of those after it, in any method."""
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when all others are here or further."""
-        order, members = scene.migration.spec, scene.seen.members
-        if scene.original is None or is_terminating(scene.original):
+        order, members = context.migration.spec, context.seen.members
+        if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
         if order.members <= 1:
             return Done()
         if lost := next((each for each in members if each.status.phase is Phase.FAILED), None):
             return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.status.message}", retry=False)
         there = [m for m in members if m.status.phase is Phase.COMPLETED or m.status.step in self._reserved]
-        created = scene.migration.metadata.creation_timestamp
-        if len(members) < order.members - 1 and created is not None and scene.now - created > STORE_TIMEOUT:
+        created = context.migration.metadata.creation_timestamp
+        if len(members) < order.members - 1 and created is not None and context.now - created > STORE_TIMEOUT:
             return GiveUp("a move that belongs to it was never stored, or has been deleted", retry=False)
         missing = order.members - 1 - len(there)
         return Wait(f"waiting for {missing} of {order.members} moves that belong together") if missing > 0 else Done()
 
 
-class Ungate(Plain):
+class Ungate(Step):
     """Takes our gate off: the scheduler may have the copy now."""
 
     name = "Ungate"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the gate is off."""
-        copy = scene.copy
+        copy = context.copy
         if copy is None or is_terminating(copy):
             return GiveUp("the copy is gone")
         if labels.GATE not in gates_of(copy):
             return Done()
-        if scene.original is None or is_terminating(scene.original):
+        if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
         return Do(tuple(remove_gate(copy, labels.GATE)))
 
 
-class Land(Plain):
+class Land(Step):
     """Waits for the scheduler, and checks that it chose what was planned."""
 
     name = "Land"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the copy is bound to the target."""
-        copy, target = scene.copy, scene.migration.status.target
+        copy, target = context.copy, context.migration.status.target
         if copy is None:
             return GiveUp("the copy is gone")
         node = copy["spec"].get("nodeName")
@@ -242,21 +227,21 @@ class Land(Plain):
         return Wait(f"the scheduler has not bound the copy yet{': ' + said if said else ''}")
 
 
-class AwaitReady(Plain):
+class AwaitReady(Step):
     """Waits until the copy has been Ready for as long as its workload asks (minReadySeconds)."""
 
     name = "AwaitReady"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the copy could take over."""
-        copy = scene.copy
+        copy = context.copy
         if copy is None:
             return GiveUp("the copy is gone")
         if has_finished(copy) or is_terminating(copy):
             status = copy.get("status", {})
-            return GiveUp(f"the copy ended on {scene.migration.status.target}: {status.get('reason') or 'deleted'}")
-        wanted = min_ready_seconds(scene)
-        ready = ready_seconds(copy, scene.now)
+            return GiveUp(f"the copy ended on {context.migration.status.target}: {status.get('reason') or 'deleted'}")
+        wanted = min_ready_seconds(context)
+        ready = ready_seconds(copy, context.now)
         if ready is None:
             return Wait(describe_unready(copy))
         # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
@@ -264,24 +249,24 @@ class AwaitReady(Plain):
         if left <= 0:
             return Done()
         since = find_condition(copy, "Ready").get("lastTransitionTime", "now")
-        where = f"{copy['metadata']['name']} must be Ready on {scene.migration.status.target}"
+        where = f"{copy['metadata']['name']} must be Ready on {context.migration.status.target}"
         return Wait(f"{where} for {wanted} s, and is since {since}", left)
 
 
-def workload_of(scene: StepContext) -> Json | None:
-    """What people think of as the pod's workload: the Deployment, else whoever manages the pod."""
-    return scene.seen.deployment or scene.seen.controller
+def workload_of(context: StepContext) -> Json | None:
+    """The pod's workload: the Deployment, else the pod's controller."""
+    return context.seen.deployment or context.seen.controller
 
 
-def min_ready_seconds(scene: StepContext) -> int:
+def min_ready_seconds(context: StepContext) -> int:
     """How long a pod of this workload must be Ready before it counts as available."""
-    controller = scene.seen.controller
+    controller = context.seen.controller
     return int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
 
 
-def rollout_reason(scene: StepContext) -> str:
-    """How the workload is being changed by its owner; empty when it is not."""
-    controller, deployment = scene.seen.controller, scene.seen.deployment
+def rollout_reason(context: StepContext) -> str:
+    """Describe the rollout or scaling of the workload; empty if there is none."""
+    controller, deployment = context.seen.controller, context.seen.deployment
     if controller is None:
         return "its controller is gone"
     for each in (controller, deployment):
@@ -305,25 +290,25 @@ def _change(workload: Json) -> RolloutProgress:
 
 
 def is_observed(workload: Json) -> bool:
-    """Whether its controller has seen the newest of it; a Job's does not say."""
+    """Whether its controller has observed the newest generation; a Job's does not report it."""
     if workload["kind"] == "Job":
         return True
     return bool(workload.get("status", {}).get("observedGeneration") == workload["metadata"].get("generation"))
 
 
-def unstable_reason(scene: StepContext) -> str:
-    """What is going on with the workload that a handoff must not interfere with; empty when it is quiet."""
-    controller = scene.seen.controller
-    if controller is None or (changing := rollout_reason(scene)):
+def unstable_reason(context: StepContext) -> str:
+    """Explain why a handoff must not interfere with the workload now; empty if it is stable."""
+    controller = context.seen.controller
+    if controller is None or (changing := rollout_reason(context)):
         return "its controller is gone" if controller is None else changing
-    mine = [pod for pod in scene.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
+    mine = [pod for pod in context.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
     wanted = controller["spec"].get("replicas", 1)
     if len(mine) != wanted:
         return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
-    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, scene.now) is None)
+    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, context.now) is None)
     if waiting:
         return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
-    others = (pod for pod in mine if pod["metadata"]["uid"] != scene.migration.status.pod_uid)
+    others = (pod for pod in mine if pod["metadata"]["uid"] != context.migration.status.pod_uid)
     cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in annotations_of(pod))
     if cheap:
         return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
@@ -331,7 +316,7 @@ def unstable_reason(scene: StepContext) -> str:
 
 
 def wait_for_end(original: Json) -> Wait:
-    """The wait for an original that goes; only its finalizers or its kubelet can hurry it, and the move is made."""
+    """Wait for an original that is terminating. The move is made, so there is no timeout."""
     held = ", ".join(original["metadata"].get("finalizers") or ())
     by = f", held by its finalizers: {held}" if held else ""
     return Wait(f"the move is made; the original is ending{by}", patient=True)
@@ -343,13 +328,13 @@ def is_adopted(pod: Json, controller: Json | None) -> bool:
     return owner is not None and controller is not None and owner["uid"] == controller["metadata"]["uid"]
 
 
-def record_replacement(scene: StepContext, name: str) -> MigrationStatus:
-    """The progress with the replacement's name recorded, unless one is."""
-    progress = scene.migration.status
+def record_replacement(context: StepContext, name: str) -> MigrationStatus:
+    """The status with the replacement's name, unless it has one."""
+    progress = context.migration.status
     return progress if progress.replacement else structs.replace(progress, replacement=ObjectReference("Pod", name))
 
 
-class CheckBudgets(Plain):
+class CheckBudgets(Step):
     """Waits, with nothing done yet, until the pod's disruption budget would let it go."""
 
     name = "CheckBudgets"
@@ -357,13 +342,13 @@ class CheckBudgets(Plain):
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
-        """How many more healthy pods there will be by then: a copy counts for the budget, too."""
+        """How many more healthy pods there will be by then: a copy counts for the budget."""
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when no budget stands in the way."""
-        if scene.original is None or is_terminating(scene.original):
+        if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
-        if too_many := overlapping_budgets(scene):
+        if too_many := overlapping_budgets(context):
             return GiveUp(too_many, retry=False)
-        spent = blocking_budget(scene, scene.seen.budgets, self._spare)
+        spent = blocking_budget(context, context.seen.budgets, self._spare)
         return Wait(spent) if spent else Done()

@@ -1,4 +1,4 @@
-"""Copy, then evict: for pods that nobody manages. Nobody would make them anew, so the copy must run first."""
+"""Copy, then evict: for pods without a controller. Nothing would recreate them, so the copy must run first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rescheduler.migration.steps.common import (
     Done,
     GiveUp,
     Outlook,
-    Plain,
+    Step,
     Wait,
     record_replacement,
     wait_for_end,
@@ -32,16 +32,16 @@ from rescheduler.model.migration import MigrationStatus
 class CopyPod(CreateCopy):
     """Makes the copy from the pod itself."""
 
-    def enter(self, scene: StepContext) -> MigrationStatus:
+    def enter(self, context: StepContext) -> MigrationStatus:
         """Record what it will be called."""
-        return record_replacement(scene, choose_name(scene))
+        return record_replacement(context, choose_name(context))
 
-    def body(self, scene: StepContext) -> Json:
+    def body(self, context: StepContext) -> Json:
         """The same pod, elsewhere."""
-        return copy_from_pod(scene)
+        return copy_from_pod(context)
 
 
-class EvictOriginal(Plain):
+class EvictOriginal(Step):
     """Evicts the original, now that the copy is Ready, and waits until it is gone."""
 
     name = "EvictOriginal"
@@ -50,33 +50,33 @@ class EvictOriginal(Plain):
     def __init__(self, grace: int) -> None:
         self._grace = grace
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when only the copy is there."""
-        original, copy = scene.original, scene.copy
+        original, copy = context.original, context.copy
         if original is None:
             return Done()
         if copy is None or has_finished(copy) or is_terminating(copy):
             return GiveUp("the copy is gone", retry=not is_terminating(original))
         if is_terminating(original):
             return wait_for_end(original)
-        if ready_seconds(copy, scene.now) is None:
+        if ready_seconds(copy, context.now) is None:
             return Wait("the copy is not Ready any more")
-        refused = scene.seen.refused
+        refused = context.seen.refused
         if refused is not None and refused.code == 500:
             return GiveUp(refused.message, retry=False)
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        if spent := blocking_budget(scene, scene.seen.budgets):
+        if spent := blocking_budget(context, context.seen.budgets):
             return Wait(spent)
-        if todo := _setting_free(scene, copy):
+        if todo := _setting_free(context, copy):
             return Do(todo)
         return Do((commands.evict(original, self._grace, "its copy has taken over"),))
 
 
-def _setting_free(scene: StepContext, copy: Json) -> tuple[Command, ...]:
-    """What keeps the copy from going with its migration: from the eviction on it is the only pod there is."""
+def _setting_free(context: StepContext, copy: Json) -> tuple[Command, ...]:
+    """Remove the migration as the copy's owner: from the eviction on the copy is the only pod."""
     owners = copy["metadata"].get("ownerReferences") or []
-    others = [owner for owner in owners if owner["uid"] != scene.migration.uid]
+    others = [owner for owner in owners if owner["uid"] != context.migration.uid]
     if len(others) == len(owners):
         return ()
     changes = {"ownerReferences": others, "resourceVersion": copy["metadata"]["resourceVersion"]}

@@ -1,9 +1,8 @@
-"""Evict and steer: the original is evicted, its controller makes another pod, and that one is led to the target.
+"""Evict and steer: evict the original and steer the pod that its controller creates to the target.
 
-For pods of which two may not run side by side, and for StatefulSets and Jobs. Where our webhook is asked about new
-pods it leads them, and the workload is not touched. Otherwise the ReplicaSet's template carries a preference for the
-target and against the source for as long as the new pod takes to appear; its Deployment is paused meanwhile, so that
-there is no rollout and no new revision. What comes after the eviction is in `rebuilding` and `reserving`.
+For pods that may not run side by side, and for StatefulSets and Jobs. If our webhook is active it steers new pods, and
+the workload is not touched. Otherwise the ReplicaSet's template prefers the target until the new pod appears; its
+Deployment is paused meanwhile, so that there is no rollout and no new revision. Later steps are in `rebuild`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from rescheduler.migration.steps.common import (
     Done,
     GiveUp,
     Outlook,
-    Plain,
+    Step,
     Wait,
     gates_of,
     is_observed,
@@ -42,75 +41,75 @@ from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.plan import Method
 
 
-class TakeTurn(Plain):
+class TakeTurn(Step):
     """Waits until no other migration of the controller waits for a new pod, and until the budget lets the pod go.
 
-    Two new pods of one controller look alike. While only one is expected, whoever is asked about it (every replica's
-    webhook) can tell whose it is. A StatefulSet's pods have their names.
+    Two new pods of one controller look alike. While only one is expected, the webhook of every replica can assign it to
+    its migration. Pods of a StatefulSet are told apart by their names.
     """
 
     name = "TakeTurn"
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Done when it is this migration's turn: whoever began first goes first."""
-        if scene.original is None or is_terminating(scene.original):
+    def look(self, context: StepContext) -> Outlook:
+        """Done when it is this migration's turn: the one that began first goes first."""
+        if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
-        for rival in _rivals(scene):
+        for rival in _rivals(context):
             waits = rival.status.step == self.name
-            if rival.status.step in _TURN or (waits and _began(rival) < _began(scene.migration)):
+            if rival.status.step in _TURN or (waits and _began(rival) < _began(context.migration)):
                 return Wait(f"migration {rival.name} is evicting a pod of the same controller")
-        own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
-        spent = blocking_budget(scene, (*scene.seen.budgets, *own)) or unready_sibling(scene)
+        own = (context.seen.temporary_budget,) if context.seen.temporary_budget else ()
+        spent = blocking_budget(context, (*context.seen.budgets, *own)) or unready_sibling(context)
         return Wait(spent) if spent else Done()
 
 
-class PauseDeployment(Plain):
+class PauseDeployment(Step):
     """Pauses the Deployment, so that it leaves its ReplicaSet's template alone."""
 
     name = "Pause"
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Done when its controller knows that it is paused, by us or by its owner."""
-        deployment = scene.seen.deployment
-        if not uses_template(scene) or deployment is None:
+    def look(self, context: StepContext) -> Outlook:
+        """Done when its controller has observed the pause, ours or its owner's."""
+        deployment = context.seen.deployment
+        if not uses_template(context) or deployment is None:
             return Done()
-        other = annotations_of(deployment).get(labels.PAUSED_BY, scene.migration.name)
-        if other != scene.migration.name:
+        other = annotations_of(deployment).get(labels.PAUSED_BY, context.migration.name)
+        if other != context.migration.name:
             return Wait(f"migration {other} has paused the Deployment")
         if deployment["spec"].get("paused"):
             return Done() if is_observed(deployment) else Wait("its controller has not seen the pause yet", 1.0)
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        changes = {"metadata": {"annotations": {labels.PAUSED_BY: scene.migration.name}}, "spec": {"paused": True}}
+        changes = {"metadata": {"annotations": {labels.PAUSED_BY: context.migration.name}}, "spec": {"paused": True}}
         return Do((commands.patch(deployment, changes, "pause it while its ReplicaSet steers"),))
 
 
-class Prefer(Plain):
+class Prefer(Step):
     """Puts the preference for the target into the ReplicaSet's template."""
 
     name = "Prefer"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the template prefers the target."""
-        controller = scene.seen.controller
-        if not uses_template(scene) or controller is None:
+        controller = context.seen.controller
+        if not uses_template(context) or controller is None:
             return Done()
         if labels.AFFINITY_BEFORE in annotations_of(controller):
             by = read_steering(controller)["migration"]
-            return Done() if by == scene.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
-        if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
+            return Done() if by == context.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
+        if context.seen.deployment is not None and not context.seen.deployment["spec"].get("paused"):
             return GiveUp("the Deployment was resumed by somebody else")
         before = controller["spec"]["template"]["spec"].get("affinity")
-        wanted = add_preference(before, scene.migration.status)
-        note = {labels.AFFINITY_BEFORE: json.dumps({"migration": scene.migration.name, "affinity": before})}
+        wanted = add_preference(before, context.migration.status)
+        note = {labels.AFFINITY_BEFORE: json.dumps({"migration": context.migration.name, "affinity": before})}
         changes = {
             "metadata": {"annotations": note, "resourceVersion": controller["metadata"]["resourceVersion"]},
             "spec": {"template": {"spec": {"affinity": wanted}}},
         }
-        return Do((commands.patch(controller, changes, f"prefer {scene.migration.status.target}"),))
+        return Do((commands.patch(controller, changes, f"prefer {context.migration.status.target}"),))
 
 
-class Evict(Plain):
+class Evict(Step):
     """Evicts the original, when its budget allows it."""
 
     name = "Evict"
@@ -118,32 +117,32 @@ class Evict(Plain):
     def __init__(self, grace: int) -> None:
         self._grace = grace
 
-    def enter(self, scene: StepContext) -> MigrationStatus:
-        """Record who is there already, so that the new pod can be told from them; a StatefulSet's has its name.
+    def enter(self, context: StepContext) -> MigrationStatus:
+        """Record the pods that exist already, to recognise the new one; a StatefulSet's is known by name.
 
         Times would not do: our clock and the server's may differ by more than an eviction takes.
         """
-        progress, controller = scene.migration.status, scene.seen.controller
+        progress, controller = context.migration.status, context.seen.controller
         if controller is not None and controller["kind"] == "StatefulSet":
             return progress
         return structs.replace(
-            progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings))
+            progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in context.seen.siblings))
         )
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the original goes."""
-        original = scene.original
+        original = context.original
         if original is None or is_terminating(original):
             return Done()
-        refused = scene.seen.refused
+        refused = context.seen.refused
         if refused is not None and refused.code == 500:
             return GiveUp(refused.message, retry=False)
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        if ahead := _ahead(scene):
+        if ahead := _ahead(context):
             return Wait(f"migration {ahead} is evicting a pod of the same controller")
-        own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
-        if spent := blocking_budget(scene, (*scene.seen.budgets, *own)) or unready_sibling(scene):
+        own = (context.seen.temporary_budget,) if context.seen.temporary_budget else ()
+        if spent := blocking_budget(context, (*context.seen.budgets, *own)) or unready_sibling(context):
             return Wait(spent)
         return Do((commands.evict(original, self._grace, "have its controller make it anew"),))
 
@@ -152,21 +151,21 @@ _TURN = frozenset({PauseDeployment.name, Prefer.name, Evict.name, AwaitRebuilt.n
 """The steps in which a migration has its turn."""
 
 
-def _rivals(scene: StepContext) -> Iterator[PodMigration]:
+def _rivals(context: StepContext) -> Iterator[PodMigration]:
     """The other migrations that evict pods of the controller, and have no new pod yet."""
-    controller = scene.seen.controller
+    controller = context.seen.controller
     if controller is None or controller["kind"] == "StatefulSet":
         return
-    for rival in scene.seen.rivals:
+    for rival in context.seen.rivals:
         if rival.status.method is Method.EVICT and rival.status.replacement is None:
             yield rival
 
 
-def _ahead(scene: StepContext) -> str:
-    """Who has evicted a pod or goes first, where two have their turn, as after a change of leaders."""
-    there = {pod["metadata"]["uid"] for pod in scene.seen.siblings if not is_terminating(pod)}
-    for rival in _rivals(scene):
-        first = rival.status.pod_uid not in there or _began(rival) < _began(scene.migration)
+def _ahead(context: StepContext) -> str:
+    """The migration that goes first if two have their turn, such as after a change of leaders."""
+    there = {pod["metadata"]["uid"] for pod in context.seen.siblings if not is_terminating(pod)}
+    for rival in _rivals(context):
+        first = rival.status.pod_uid not in there or _began(rival) < _began(context.migration)
         if rival.status.step == AwaitRebuilt.name or (rival.status.step == Evict.name and first):
             return rival.name
     return ""
@@ -179,71 +178,71 @@ def _began(migration: PodMigration) -> tuple[float, str]:
 _PASSING = frozenset({409, 429})
 
 
-class HoldRoom(Plain):
+class HoldRoom(Step):
     """Makes the placeholder and nominates it to the target."""
 
     name = "HoldRoom"
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Done when the room is held; or when it cannot be, because the move can do without."""
-        original, target = scene.original, scene.migration.status.target
-        if scene.seen.steered is not SteeringMethod.NOMINATE or not target:
+    def look(self, context: StepContext) -> Outlook:
+        """Done when the room is held; also when it cannot be, because the move can do without."""
+        original, target = context.original, context.migration.status.target
+        if context.seen.steered is not SteeringMethod.NOMINATE or not target:
             return Done()
         if original is None or is_terminating(original):
             return GiveUp("the pod is gone", retry=False)
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        held, refused = find_placeholder(scene), scene.seen.refused
+        held, refused = find_placeholder(context), context.seen.refused
         if refused is not None and refused.code not in _PASSING:
             return Done(f"no room is held on {target}: {refused.message}")
-        if held is None and scene.seen.placeholder is not None:
-            name = scene.seen.placeholder["metadata"]["name"]
+        if held is None and context.seen.placeholder is not None:
+            name = context.seen.placeholder["metadata"]["name"]
             return Done(f"no room is held on {target}: a pod that is not ours is called {name}")
         if held is None:
-            return Do((commands.create(build_placeholder(scene, original), f"hold room on {target}"),))
+            return Do((commands.create(build_placeholder(context, original), f"hold room on {target}"),))
         if is_terminating(held):
             return Wait("an earlier placeholder is ending", 1.0)
         return _nominated(held, target)
 
 
-class NominateRebuilt(Plain):
+class NominateRebuilt(Step):
     """Nominates the new pod to the target while it is still behind the webhook's gate."""
 
     name = "NominateRebuilt"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the nomination is in its status, or when there is none to make."""
-        pod, target, refused = find_replacement(scene), scene.migration.status.target, scene.seen.refused
+        pod, target, refused = find_replacement(context), context.migration.status.target, context.seen.refused
         if pod is None or is_terminating(pod) or labels.NOMINATE_GATE not in gates_of(pod):
             return Done()
-        if not target or target_problem(scene):
+        if not target or target_problem(context):
             return Done()  # the scheduler finds a better place
         if refused is not None and refused.code not in _PASSING:
             return Done(f"it is not nominated to {target}: {refused.message}")
         return _nominated(pod, target)
 
 
-class ReleaseRoom(Plain):
+class ReleaseRoom(Step):
     """Removes the placeholder."""
 
     name = "ReleaseRoom"
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Done when it goes, or must be left to the janitor: the new pod waits for nothing else."""
-        refused, todo = scene.seen.refused, release_room(scene)
+    def look(self, context: StepContext) -> Outlook:
+        """Done when it is being deleted, or must be left to the orphan cleaner."""
+        refused, todo = context.seen.refused, release_room(context)
         if todo and refused is not None and refused.code not in _PASSING:
             return Done(f"the placeholder could not be removed: {refused.message}")
         return Do(tuple(todo)) if todo else Done()
 
 
-class UngateRebuilt(Plain):
+class UngateRebuilt(Step):
     """Takes the webhook's gate off: the scheduler may have the new pod now."""
 
     name = "UngateRebuilt"
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Done when the gate is off, whoever took it."""
-        pod = find_replacement(scene)
+    def look(self, context: StepContext) -> Outlook:
+        """Done when the gate is off."""
+        pod = find_replacement(context)
         todo = remove_nominate_gate(pod) if pod is not None else []
         return Do(tuple(todo)) if todo else Done()
 

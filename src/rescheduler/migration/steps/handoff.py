@@ -1,8 +1,8 @@
-"""Handoff: a copy from the ReplicaSet's template becomes Ready on the target, then the ReplicaSet takes it for its own.
+"""Handoff: a copy from the ReplicaSet's template becomes Ready on the target, then the ReplicaSet adopts it.
 
-It works without a rollout, without a change of replicas and with no moment below the desired count: the copy gets the
-label that was withheld from it, the ReplicaSet adopts it, is one over, and deletes the pod that costs least: the
-original, because we said so just before. All of its pods must be Ready then, since those that are not go first.
+There is no rollout, no change of replicas and no moment below the desired count. The copy gets the label that was
+withheld, the ReplicaSet adopts it, has one pod too many and deletes the one with the lowest deletion cost: the
+original, which got it just before. All other pods must be Ready, because a pod that is not would be deleted first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rescheduler.migration.steps.common import (
     Done,
     GiveUp,
     Outlook,
-    Plain,
+    Step,
     Wait,
     is_adopted,
     is_observed,
@@ -49,57 +49,57 @@ class CopyTemplate(CreateCopy):
 
     needs = frozenset({ObservedPart.SERVICES, ObservedPart.BUDGETS})
 
-    def enter(self, scene: StepContext) -> MigrationStatus:
+    def enter(self, context: StepContext) -> MigrationStatus:
         """Record what it will be called."""
-        return record_replacement(scene, choose_name(scene))
+        return record_replacement(context, choose_name(context))
 
-    def body(self, scene: StepContext) -> Json:
-        """Everything the template has, but for the label that would have it adopted at once."""
-        return copy_from_template(scene, choose_withheld_labels(scene) or {})
+    def body(self, context: StepContext) -> Json:
+        """The template's pod, without the label by which it would be adopted at once."""
+        return copy_from_template(context, choose_withheld_labels(context) or {})
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Not while the workload changes, and only where a label can be withheld."""
-        if scene.copy is None:
-            if scene.seen.controller is None:
+    def look(self, context: StepContext) -> Outlook:
+        """Not during a rollout, and only if a label can be withheld."""
+        if context.copy is None:
+            if context.seen.controller is None:
                 return GiveUp("its ReplicaSet is gone", retry=False)
-            if choose_withheld_labels(scene) is None:
+            if choose_withheld_labels(context) is None:
                 return GiveUp("every label of its selector is one that a Service or budget goes by", other_method=True)
-            if changing := rollout_reason(scene):
+            if changing := rollout_reason(context):
                 return Wait(changing)
-        return super().look(scene)
+        return super().look(context)
 
 
-class Cheapen(Plain):
+class Cheapen(Step):
     """Makes the original the pod that its ReplicaSet deletes first."""
 
     name = "Cheapen"
     needs = frozenset({ObservedPart.SIBLINGS})
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the original has the lowest deletion cost; not begun before its workload is quiet."""
-        original = scene.original
+        original = context.original
         if original is None or is_terminating(original):
             return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
-        if reason := unstable_reason(scene):
+        if reason := unstable_reason(context):
             return Wait(reason)
         if annotations_of(original).get(labels.DELETION_COST) == CHEAPEST:
             return Done()
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
         before = annotations_of(original).get(labels.DELETION_COST, "")
         notes = {labels.DELETION_COST: CHEAPEST, labels.COST_BEFORE: before}
         return Do((commands.patch(original, {"metadata": {"annotations": notes}}, "have the original go first"),))
 
 
-class HandOver(Plain):
+class HandOver(Step):
     """Gives the copy the label that was withheld, and waits until the ReplicaSet has chosen."""
 
     name = "HandOver"
     needs = frozenset({ObservedPart.SIBLINGS, ObservedPart.BUDGETS})
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the copy is adopted and the original goes or stays for good."""
-        copy, original, controller = scene.copy, scene.original, scene.seen.controller
+        copy, original, controller = context.copy, context.original, context.seen.controller
         if copy is None:
             return GiveUp("the copy is gone")
         if controller is None:
@@ -107,28 +107,28 @@ class HandOver(Plain):
         if is_adopted(copy, controller):
             if original is None or is_terminating(original):
                 return Done()
-            return self._undecided(scene, controller, {original["metadata"]["uid"], copy["metadata"]["uid"]})
+            return self._undecided(context, controller, {original["metadata"]["uid"], copy["metadata"]["uid"]})
         if is_terminating(copy) or has_finished(copy):
             return GiveUp("the copy is gone")
         if _has_withheld(copy):
             return Wait("the ReplicaSet has not adopted the copy", 1.0)
         if original is None or is_terminating(original):
             return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        reason = unstable_reason(scene) or (
-            "" if ready_seconds(copy, scene.now) is not None else "the copy is not Ready any more"
+        reason = unstable_reason(context) or (
+            "" if ready_seconds(copy, context.now) is not None else "the copy is not Ready any more"
         )
         if reason:
             return Wait(reason)
-        if short := budget_shortfall(scene):  # the copy is not counted yet, or somebody else has used that it is
+        if short := budget_shortfall(context):  # the copy is not counted yet, or somebody else has used that it is
             return Wait(short, 0.5)
         return Do((self._label(copy),))
 
-    def _undecided(self, scene: StepContext, controller: Json, both: set[str]) -> Outlook:
+    def _undecided(self, context: StepContext, controller: Json, both: set[str]) -> Outlook:
         # Decided on one list alone: the original was read at another moment, and may have begun to go since.
         wanted = controller["spec"].get("replicas", 1)
-        active = [pod for pod in scene.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
+        active = [pod for pod in context.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
         staying = {pod["metadata"]["uid"] for pod in active}
         if is_observed(controller) and both <= staying and len(active) <= wanted:
             # Scaled up meanwhile, or another pod went: then the copy is one of those wanted, and the original stays.
@@ -142,17 +142,19 @@ class HandOver(Plain):
         return commands.patch(copy, {"metadata": {"labels": withheld}}, "hand over to the copy")
 
 
-class AwaitGone(Plain):
+class AwaitGone(Step):
     """Waits until the original has ended."""
 
     name = "AwaitGone"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when it is gone."""
-        if scene.original is None:
+        if context.original is None:
             return Done()
         return (
-            wait_for_end(scene.original) if is_terminating(scene.original) else GiveUp("the original stays after all")
+            wait_for_end(context.original)
+            if is_terminating(context.original)
+            else GiveUp("the original stays after all")
         )
 
 

@@ -18,7 +18,7 @@ from rescheduler.model.quantity import amount
 _ENDING = "-room"
 _POD_LEVEL = ("cpu", "memory", "hugepages-")  # what a pod may ask for as a whole, whatever its containers ask for
 _KEPT = ("schedulerName", "priorityClassName", "tolerations", "serviceAccountName")
-"""What it has in common with the pod: only the pod's own scheduler keeps room for it, and only by its priority."""
+"""Copied from the pod: only the pod's own scheduler keeps room for it, by its priority."""
 _HARMLESS = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -28,13 +28,13 @@ _HARMLESS = {
 
 
 def placeholder_name(migration: str) -> str:
-    """What a migration's placeholder is called: always the same, so that there are never two."""
+    """The name of a migration's placeholder: always the same, so that there are never two."""
     return migration[: 253 - len(_ENDING)].rstrip("-.") + _ENDING
 
 
-def build_placeholder(scene: StepContext, pod: Json) -> Json:
-    """The placeholder to make for a pod; that it could run is never needed, that policies let it in is."""
-    migration, spec = scene.migration, pod["spec"]
+def build_placeholder(context: StepContext, pod: Json) -> Json:
+    """Build the placeholder of a pod. It never runs, but policies must admit it."""
+    migration, spec = context.migration, pod["spec"]
     asked = _asked_by(spec)
     container = {
         "name": "room",
@@ -64,21 +64,21 @@ def build_placeholder(scene: StepContext, pod: Json) -> Json:
 
 
 def is_placeholder(pod: Json) -> bool:
-    """Whether a pod only holds room."""
+    """Whether a pod is a placeholder."""
     return labels.PLACEHOLDER in labels_of(pod) and labels_of(pod).get(labels.MANAGED_BY) == labels.MANAGER
 
 
-def find_placeholder(scene: StepContext) -> Json | None:
-    """This migration's placeholder, if it is there; a stranger of its name is not."""
-    found = scene.seen.placeholder
+def find_placeholder(context: StepContext) -> Json | None:
+    """This migration's placeholder, if it exists; another pod of its name does not count."""
+    found = context.seen.placeholder
     if found is None or not is_placeholder(found):
         return None
-    return found if labels_of(found)[labels.PLACEHOLDER] == scene.migration.name else None
+    return found if labels_of(found)[labels.PLACEHOLDER] == context.migration.name else None
 
 
-def release_room(scene: StepContext) -> list[Command]:
-    """What gives the room back."""
-    found = find_placeholder(scene)
+def release_room(context: StepContext) -> list[Command]:
+    """Delete the placeholder, so that its room is free again."""
+    found = find_placeholder(context)
     return [] if found is None or is_terminating(found) else [commands.delete(found, "the room is not held any more")]
 
 

@@ -1,4 +1,4 @@
-"""The temporary disruption budget that protects a workload while a pod of it is evicted, where none selects the pod."""
+"""The temporary disruption budget that protects a workload without one while a pod of it is evicted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rescheduler.migration.steps.common import (
     Done,
     GiveUp,
     Outlook,
-    Plain,
+    Step,
     Wait,
     is_observed,
     rollout_reason,
@@ -27,7 +27,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 
 
-class Protect(Plain):
+class Protect(Step):
     """Makes a temporary disruption budget where none selects the pod."""
 
     name = "Protect"
@@ -36,26 +36,26 @@ class Protect(Plain):
         self._budget = budget
         """What it allows: `{"minAvailable": 1}` or `{"maxUnavailable": "25%"}`."""
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when exactly one budget selects the pod: two would forbid every eviction."""
-        if scene.original is None or is_terminating(scene.original):
+        if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
-        if too_many := overlapping_budgets(scene):
+        if too_many := overlapping_budgets(context):
             return GiveUp(too_many, retry=False)
-        if unfit := target_problem(scene):
+        if unfit := target_problem(context):
             return GiveUp(unfit)
-        workload, controller, ours = workload_of(scene), scene.seen.controller, scene.seen.temporary_budget
-        if controller is not None and (busy := rollout_reason(scene) or unready_sibling(scene)):
+        workload, controller, ours = workload_of(context), context.seen.controller, context.seen.temporary_budget
+        if controller is not None and (busy := rollout_reason(context) or unready_sibling(context)):
             return Wait(busy)
-        if ours is not None and not _is_own(ours, scene):
+        if ours is not None and not _is_own(ours, context):
             return Wait(f"migration {labels_of(ours)[labels.MIGRATION_ID]} is evicting a pod of the same workload")
-        if scene.seen.budgets or workload is None or controller is None:
+        if context.seen.budgets or workload is None or controller is None:
             return Done()
         if ours is not None:
             return Done() if is_observed(ours) else Wait("the budget is being reckoned", 1.0)
         if not _spares_one(controller, self._budget):
-            return Done()  # with as few replicas it would forbid what it is to make safe
-        migration = scene.migration
+            return Done()  # with so few replicas it would forbid the eviction that it should make safe
+        migration = context.migration
         body = {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -75,14 +75,14 @@ class Protect(Plain):
         return Do((commands.create(body, "protect the workload while a pod of it is evicted"),))
 
 
-class Unprotect(Plain):
+class Unprotect(Step):
     """Removes the temporary budget."""
 
     name = "Unprotect"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when it is gone."""
-        todo = remove_budget(scene)
+        todo = remove_budget(context)
         return Do(tuple(todo)) if todo else Done()
 
 
@@ -92,20 +92,20 @@ def temporary_budget_name(workload: Json) -> str:
     return str(workload["metadata"]["name"])[: 253 - len(ending)].rstrip("-.") + ending
 
 
-def remove_budget(scene: StepContext) -> list[commands.Command]:
-    """What removes this migration's temporary budget."""
-    ours = scene.seen.temporary_budget
-    if ours is None or is_terminating(ours) or not _is_own(ours, scene):
+def remove_budget(context: StepContext) -> list[commands.Command]:
+    """Remove this migration's temporary budget."""
+    ours = context.seen.temporary_budget
+    if ours is None or is_terminating(ours) or not _is_own(ours, context):
         return []
     return [commands.delete(ours, "it was temporary")]
 
 
-def _is_own(budget: Json, scene: StepContext) -> bool:
-    return labels_of(budget).get(labels.MIGRATION_ID) == scene.migration.name
+def _is_own(budget: Json, context: StepContext) -> bool:
+    return labels_of(budget).get(labels.MIGRATION_ID) == context.migration.name
 
 
 def _spares_one(controller: Json, budget: Json) -> bool:
-    """Whether a budget leaves room for one eviction, given how many pods there shall be."""
+    """Whether a budget allows one eviction, given the desired replicas."""
     wanted = controller["spec"].get("replicas", 1)
     least = budget.get("minAvailable")
     return not isinstance(least, int) or wanted > least

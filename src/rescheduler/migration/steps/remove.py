@@ -1,25 +1,25 @@
 """Removing a pod that has ended: it goes nowhere, so there is no copy, no target and nothing to disturb.
 
 The lifecycle walks these two steps for the method `remove`. The pod is deleted by its UID, so that a new pod of its
-name is never hit; then its finalizers have their time: a Job's controller counts its pods by one before it lets them
-go. Whatever is made in its place is its controller's business. Nothing is marked, so there is nothing to take back.
+name is never hit; then the step waits for its finalizers: a Job's controller counts its pods by one. A replacement is
+the controller's business. Nothing is labelled, so there is nothing to undo.
 """
 
 from __future__ import annotations
 
 from rescheduler.migration import commands
 from rescheduler.migration.observation import StepContext, has_finished, is_terminating
-from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Plain, Wait
+from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Step, Wait
 
 
-class Remove(Plain):
+class Remove(Step):
     """Deletes the pod, as long as it has ended."""
 
     name = "Remove"
 
-    def look(self, scene: StepContext) -> Outlook:
+    def look(self, context: StepContext) -> Outlook:
         """Done when the pod is going, or gone."""
-        original = scene.original
+        original = context.original
         if original is None or is_terminating(original):
             return Done()
         phase = original.get("status", {}).get("phase", "")
@@ -28,14 +28,14 @@ class Remove(Plain):
         return Do((commands.delete(original, f"remove it: it has ended ({phase})"),))
 
 
-class AwaitRemoved(Plain):
+class AwaitRemoved(Step):
     """Waits until the pod is gone."""
 
     name = "AwaitRemoved"
 
-    def look(self, scene: StepContext) -> Outlook:
-        """Done when nobody, or another pod, has its name."""
-        original = scene.original
+    def look(self, context: StepContext) -> Outlook:
+        """Done when the pod is gone, or another pod has its name."""
+        original = context.original
         if original is None:
             return Done()
         held = ", ".join(original["metadata"].get("finalizers") or ())

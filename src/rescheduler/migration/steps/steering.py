@@ -1,8 +1,8 @@
-"""Leading a new pod by its ReplicaSet's template, and taking that back: what the method evict and the janitor share.
+"""Steering a new pod by its ReplicaSet's template, and undoing that; shared by the method evict and the orphan cleaner.
 
-It is the way where no webhook of ours is asked about new pods. Deployment and ReplicaSet say by their notes which
-migration changed them, and what was there before. The order of taking back matters: first the template, then, when
-controllers have seen it, the pause.
+It is used if our webhook is not active. Annotations of Deployment and ReplicaSet name the migration that changed them
+and keep what was there before. The order of undoing matters: first the template, then, once controllers have observed
+it, the pause.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def add_preference(affinity: Json | None, progress: MigrationStatus) -> Json:
     return {**affinity, "nodeAffinity": {**nodes, "preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
-def restore(scene: StepContext) -> Do | Wait | Done:
-    """What brings the template and the Deployment back, as far as it was this migration that changed them."""
-    controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
+def restore(context: StepContext) -> Do | Wait | Done:
+    """Restore the template and the Deployment, if this migration changed them."""
+    controller, deployment, name = context.seen.controller, context.seen.deployment, context.migration.name
     if controller is not None and read_steering(controller).get("migration") == name:
         return Do((restore_template(controller),))
     if deployment is not None and annotations_of(deployment).get(labels.PAUSED_BY) == name:
@@ -44,7 +44,7 @@ def restore(scene: StepContext) -> Do | Wait | Done:
 
 
 def restore_template(controller: Json) -> Command:
-    """What takes the preference out of a ReplicaSet's template, exactly as its note tells what was there."""
+    """Restore the affinity of a ReplicaSet's template from its annotation."""
     metadata, before = controller["metadata"], read_steering(controller)["affinity"]
     at = "/spec/template/spec/affinity"
     note = "/metadata/annotations/" + labels.AFFINITY_BEFORE.replace("~", "~0").replace("/", "~1")
@@ -59,10 +59,10 @@ def restore_template(controller: Json) -> Command:
 
 
 def resume(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
-    """What resumes a Deployment that we paused.
+    """Resume a Deployment that we paused.
 
-    A Deployment that is resumed before its controller has the restored template in sight would find no ReplicaSet for
-    its own, and roll out. The ReplicaSet's controller looks through the same informer: what it has seen, both have.
+    If it were resumed before its controller observed the restored template, no ReplicaSet would match and it would roll
+    out. The ReplicaSet's controller uses the same informer, so its observed generation holds for both.
     """
     if not all(is_observed(each) for each in controllers):
         return Wait("its controller has not seen the restored template yet", 1.0)
@@ -71,23 +71,23 @@ def resume(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
 
 
 def read_steering(controller: Json) -> Json:
-    """By whom the template is steered, and what its affinity was."""
+    """The migration that steers the template, and the affinity before; empty if there is none."""
     written = annotations_of(controller).get(labels.AFFINITY_BEFORE)
     found: Json = json.loads(written) if written else {}
     return found
 
 
-def uses_template(scene: StepContext) -> bool:
-    """Whether the new pod is led by its ReplicaSet's template.
+def uses_template(context: StepContext) -> bool:
+    """Whether the new pod is steered by its ReplicaSet's template.
 
-    What this migration has begun in this way, before the webhook was asked, it ends in this way.
+    A migration that began this way, before the webhook was active, also ends this way.
     """
-    controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
-    if controller is None or controller["kind"] != "ReplicaSet" or not scene.migration.status.target:
+    controller, deployment, name = context.seen.controller, context.seen.deployment, context.migration.name
+    if controller is None or controller["kind"] != "ReplicaSet" or not context.migration.status.target:
         return False
     has_begun = read_steering(controller).get("migration") == name
     has_paused = deployment is not None and annotations_of(deployment).get(labels.PAUSED_BY) == name
-    return scene.seen.steered is SteeringMethod.TEMPLATE or has_begun or has_paused
+    return context.seen.steered is SteeringMethod.TEMPLATE or has_begun or has_paused
 
 
 def _hostname(operator: str, node: str) -> Json:
@@ -95,7 +95,7 @@ def _hostname(operator: str, node: str) -> Json:
 
 
 def prefers(pod: Json, target: str) -> bool:
-    """Whether a pod was made while its template led to this target."""
+    """Whether a pod was created while its template preferred this target."""
     nodes = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     wanted = _hostname("In", target)
     return any(t["preference"] == wanted for t in nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ())
