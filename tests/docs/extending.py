@@ -28,9 +28,16 @@ def in_place(page: Path, package: ModuleType, name: str, folder: Path) -> Iterat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(package, "__path__", [*package.__path__, str(folder / "extension")])
         patch.chdir(folder)
-        package.discover.cache_clear()
+        forget(package)
         yield
-    package.discover.cache_clear()
+    forget(package)
+
+
+def forget(package: ModuleType) -> None:
+    """Let the package find its modules again."""
+    for each in vars(package).values():
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
 
 
 def run_its_tests(page: Path) -> int:
