@@ -18,7 +18,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from rescheduler.config.errors import Finding, Loc
 from rescheduler.model.fields import describe_type, quote
-from rescheduler.model.nesting import MAX_DEPTH, NestingError, check_nesting
+from rescheduler.model.yaml import MAX_DEPTH, NestingError, check_nesting
 
 _TAG = "tag:yaml.org,2002:"
 _MOST_VALUES = 10_000

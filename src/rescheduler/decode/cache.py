@@ -23,6 +23,7 @@ from rescheduler.decode.reader import (
     remember_priority_class,
     table_of,
 )
+from rescheduler.decode.structs import ApiObject
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -207,17 +208,10 @@ class KindSink:
             self._listed = None
 
 
-class _Meta(msgspec.Struct):
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
-
-
-class _Versioned(msgspec.Struct):
-    metadata: _Meta
-
-
 def _version(raw: Bytes) -> str:
     """Return the resourceVersion of an object that may be invalid otherwise."""
     try:
-        return msgspec.json.decode(raw, type=_Versioned).metadata.resource_version
+        meta = msgspec.json.decode(raw, type=ApiObject).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return ""
+    return (meta.resource_version or "") if meta is not None else ""

@@ -22,8 +22,8 @@ from rescheduler.decode import structs
 from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.split import JsonError, ListHead, split
 from rescheduler.decode.structs import known_kind
-from rescheduler.model.nesting import check_nesting
 from rescheduler.model.time import InstantError, parse_instant
+from rescheduler.model.yaml import load_all_yaml, resolve_only
 
 TAKEN_AT = "rescheduler.io/taken-at"
 KINDS = "rescheduler.io/kinds"
@@ -61,11 +61,7 @@ class _PlainLoader(yaml.CSafeLoader):
         return {key if isinstance(key, str) else json.dumps(key): value for key, value in found.items()}
 
 
-_TEXTS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _TEXTS]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
+resolve_only(_PlainLoader, lambda kind: kind not in ("timestamp", "value"))
 
 
 class DumpReader:
@@ -230,9 +226,8 @@ def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
 
 
 def _yaml_documents(text: bytes) -> Iterator[Any]:
-    check_nesting(text)
     try:
-        yield from yaml.load_all(text, Loader=_PlainLoader)
+        yield from load_all_yaml(text, _PlainLoader)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         # What PyYAML's constructors raise for a value that is not what its tag or its look says, such as 0x or !!int a.
         raise yaml.YAMLError(f"a value that is not what it claims to be: {error}") from error

@@ -216,7 +216,7 @@ class _LoginSource(Protocol):
     async def renewed(self, refused: Credential) -> Credential: ...
 
 
-class Authenticator:
+class CredentialSource:
     """Provides the current Credential of a client; safe for concurrent callers."""
 
     def __init__(self, connection: Connection) -> None:

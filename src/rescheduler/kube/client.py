@@ -16,7 +16,7 @@ import msgspec
 from multidict import CIMultiDict
 
 from rescheduler import __version__
-from rescheduler.kube.auth import Authenticator, impersonation_headers
+from rescheduler.kube.auth import CredentialSource, impersonation_headers
 from rescheduler.kube.connection import Connection, Credential, TlsContexts
 from rescheduler.kube.errors import READS, ApiError, Backoff, FencedError, may_retry
 from rescheduler.kube.transport import (
@@ -151,7 +151,7 @@ class ApiClient:
         self._backoff = backoff or Backoff()
         self._may_write = may_write
         self._pace = pace
-        self._auth = Authenticator(connection)
+        self._auth = CredentialSource(connection)
         self._tls = TlsContexts(connection)
         self._headers = CIMultiDict(
             [

@@ -33,7 +33,7 @@ from rescheduler.kube.connection import (
 )
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.proxy import check_proxy, proxy_from_environment
-from rescheduler.model.nesting import check_nesting
+from rescheduler.model.yaml import load_yaml, resolve_only
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -187,10 +187,8 @@ def exec_extension(entry: KubeconfigEntry[ClusterFields], name: str) -> Any:
 class _TextLoader(yaml.CSafeLoader):
     """CSafeLoader that keeps scalars as text, except null and merge keys."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 (the shape PyYAML reads it in)
-        first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
-        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-    }
+
+resolve_only(_TextLoader, frozenset({"null", "merge"}).__contains__)
 
 
 def _read(path: Path, label: str) -> bytes:
@@ -202,8 +200,7 @@ def _read(path: Path, label: str) -> bytes:
 
 def _parse(content: bytes, label: str, loader: type[yaml.CSafeLoader]) -> Any:
     try:
-        check_nesting(content)
-        return yaml.load(content, Loader=loader)  # noqa: S506 (both loaders are safe ones)
+        return load_yaml(content, loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""

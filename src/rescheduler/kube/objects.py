@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from rescheduler.decode.structs import ApiObject
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.migration.commands import Command, Verb
@@ -72,16 +73,8 @@ class NotFoundError(ClusterError):
         super().__init__(f"there is no {kind.lower()} {name}{where}{hint}")
 
 
-class _Meta(msgspec.Struct):
-    name: str
-
-
-class _Named(msgspec.Struct):
-    metadata: _Meta
-
-
 class _Names(msgspec.Struct):
-    items: list[_Named]
+    items: list[ApiObject]
 
 
 _names = msgspec.json.Decoder(_Names)
@@ -128,7 +121,8 @@ class ObjectClient:
         async for page in self._client.list_pages(path_of(kind, namespace)):
             if page.first:
                 found = []
-            found += [each.metadata.name for each in _names.decode(page.body).items]
+            metas = (each.metadata for each in _names.decode(page.body).items)
+            found += [meta.name for meta in metas if meta is not None and meta.name]
         return found
 
     async def list_migrations(self, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:

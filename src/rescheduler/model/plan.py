@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from rescheduler.model.nesting import check_nesting
 from rescheduler.model.policy import Utilization
+from rescheduler.model.yaml import load_yaml
 
 
 class Method(StrEnum):
@@ -158,8 +158,7 @@ def _plain(text: bytes) -> Any:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanFormatError(f"is not JSON: {error}") from None
     try:
-        check_nesting(text)
-        return yaml.load(text, Loader=yaml.CSafeLoader)
+        return load_yaml(text)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise PlanFormatError(f"is neither JSON nor YAML: {' '.join(str(error).split())}") from None
 

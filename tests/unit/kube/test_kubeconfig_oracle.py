@@ -9,7 +9,7 @@ import pytest
 from kubernetes.client import Configuration
 from kubernetes.config import load_kube_config
 
-from rescheduler.kube.auth import Authenticator
+from rescheduler.kube.auth import CredentialSource
 from rescheduler.kube.connection import PemSource
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.api_server import authority
@@ -29,7 +29,7 @@ class Reading:
 
 async def ours(path: str, context: str | None = None) -> Reading:
     connection = load_connection(KubeconfigOptions(context=context), {"KUBECONFIG": path})
-    credential = await Authenticator(connection).current()
+    credential = await CredentialSource(connection).current()
     pair = credential.certificate
     return Reading(
         connection.server,
