@@ -14,7 +14,7 @@ from typing import cast
 
 from rescheduler.decode.reader import without_gc
 from rescheduler.web.actions import ActionHandlers, ActionRoutes
-from rescheduler.web.auth import Authenticator, RequestChecks
+from rescheduler.web.auth import PageAccess, RequestChecks
 from tests.bench.skewed import nodes_of, objects, workloads_of
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.support.showing import Stage
@@ -44,6 +44,6 @@ def large_page(nodes: int, pods: int) -> Iterator[Large]:
         for text in objects(planned, workloads_of(planned, rolled)):
             kind = text.partition('"kind": "')[2].partition('"')[0]
             stage.watching.cache.put(kind, text.encode())
-    actions = ActionRoutes(RequestChecks(), cast("Authenticator", None), cast("ActionHandlers", _Nothing()))
+    actions = ActionRoutes(RequestChecks(), cast("PageAccess", None), cast("ActionHandlers", _Nothing()))
     with pages_in_thread(stage.page.api, actions) as server:
         yield Large(stage, server)

@@ -29,7 +29,7 @@ from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.json import Json
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.actions import ActionRoutes
-from rescheduler.web.auth import Authenticator, RequestChecks
+from rescheduler.web.auth import PageAccess, RequestChecks
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve
 from tests.support.both_clusters import ClusterUnderTest, Space
@@ -119,7 +119,7 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
         recorder = EventRecorder(own, "test", own.clock.now)
         deeds = PageActions(own, recorder, PauseStore(own, namespace, STATE), page.board, hear)
         access = RequestChecks(local=local)
-        actions = ActionRoutes(access, Authenticator(ReviewClient(own), lambda: page.time), deeds)
+        actions = ActionRoutes(access, PageAccess(ReviewClient(own), lambda: page.time), deeds)
         async with serve(WebApp(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:
             yield page
 

@@ -1,8 +1,8 @@
-"""What is done for people on the page: pause and resume, approve, move a pod, maintenance of a node.
+"""Carries out the page's actions: pause and resume, approve, move a pod, maintenance of a node.
 
-`web.actions` calls it, after the API server has said that the person may do it. It is done with the controller's own
-client, on whichever replica the page is served by, and each deed carries the person's name: in the ConfigMap, in the
-annotation, in the migration's reason, in an Event of the node. Each answers what happens next, or refuses with a cure.
+`web.actions` calls it after the API server has allowed the action. It uses the controller's own client, on the replica
+that serves the page, and records the user's name: in the ConfigMap, the annotation, the migration's reason, or an Event
+of the node. Each action returns what happens next, or raises HttpError with a cure.
 """
 
 from __future__ import annotations
@@ -38,41 +38,39 @@ _SHOWN = 3  # refusals that are told one by one
 
 @dataclass(frozen=True, slots=True)
 class PageActions:
-    """Does them. `client` may write on every replica; `empties` says whether nodes under maintenance are emptied."""
+    """Carries out actions. `client` may write on every replica; `empties` says whether NodeMaintenance is enabled."""
 
     client: ApiClient
     recorder: EventRecorder
     pausing: PauseStore
     board: MigrationCache
     heard: Callable[[], Awaitable[object]]
-    """Called when a pause has begun or ended, so that this replica goes by it at once."""
+    """Called when a pause has begun or ended, so that this replica applies it at once."""
     empties: Callable[[], bool] = lambda: True
 
     @property
     def state(self) -> tuple[str, str]:
-        """Namespace and name of the ConfigMap that says whether rescheduling is paused."""
+        """Namespace and name of the ConfigMap with the pause."""
         return self.pausing.namespace, self.pausing.name
 
     def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
-        """These migrations and those that stand or fall with them."""
+        """Add the migrations that belong to the same proposals."""
         chosen = [found for key in keys if (found := self.board.get(key)) is not None]
         all_of_them = add_group_members(chosen, self.board.active())
         return list(dict.fromkeys([*keys, *((each.namespace, each.name) for each in all_of_them)]))
 
     async def pause(self, by: str, reason: str) -> str:
-        """Let no more moves begin."""
+        """Pause rescheduling."""
         async with _answering("pause"):
             now = await self.pausing.pause(by, reason)
             await self.heard()
         if (now.by, now.reason) != (by, reason):
             why = f" ({now.reason})" if now.reason else ""
             return f"Rescheduling is paused already, by {now.by}{why}: nothing has changed."
-        return (
-            "Rescheduling is paused: what is under way is finished, and nothing new begins until somebody resumes it."
-        )
+        return "Rescheduling is paused: what is under way is finished, and nothing new begins until it is resumed."
 
     async def resume(self, by: str) -> str:
-        """Let moves begin again."""
+        """Resume rescheduling."""
         async with _answering("resume"):
             before = await self.pausing.resume(by)
             await self.heard()
@@ -81,7 +79,7 @@ class PageActions:
         return f"Rescheduling goes on after {before.by} had paused it: the next plan is made within seconds."
 
     async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
-        """Let moves begin that wait for it."""
+        """Approve migrations."""
         async with _answering("approve"):
             answers = await self._approved(by, migrations)
         refused = [each for each in answers if each.outcome is ApprovalOutcome.REFUSED]
@@ -97,7 +95,7 @@ class PageActions:
         return " ".join(told if approved else told[1:])
 
     async def _approved(self, by: str, migrations: Sequence[ObjectKey]) -> list[ApprovalResult]:
-        """In a few lanes, because there may be many. Those that are under way end before an error is told."""
+        """Approve in a few parallel lanes, because there may be many. All lanes end before an error is raised."""
         lanes = [migrations[number::_LANES] for number in range(_LANES)]
         found = await asyncio.gather(*(approve(self.client, lane, by) for lane in lanes), return_exceptions=True)
         answers: list[ApprovalResult] = []
@@ -121,7 +119,7 @@ class PageActions:
         )
 
     async def maintain(self, by: str, node: str, *, on: bool) -> str:
-        """Mark a node for maintenance, or take the mark off."""
+        """Label a node for maintenance, or remove the label."""
         async with _answering("maintenance"):
             marked = await maintenance.mark_one(self.client, node, maintenance=on)
             if not marked.changed:
@@ -132,16 +130,16 @@ class PageActions:
             reason = "MaintenanceRequested" if on else "MaintenanceEnded"
             await self.recorder.record([ObjectEvent(about, about, reason, "Maintenance", note, occasion)])
         if not on:
-            return f"Node {node} is no longer under maintenance: it is opened again, if it was we who cordoned it."
+            return f"Node {node} is no longer under maintenance: it is uncordoned, if kube-rescheduler had cordoned it."
         if not self.empties():
             cure = f"add {maintenance.STRATEGY} to enabledStrategies"
-            return f"Node {node} is marked for maintenance, but nobody empties it: {cure}."
+            return f"Node {node} is marked for maintenance, but nothing empties it: {cure}."
         return f"Node {node} is under maintenance: it is cordoned now, and its pods are moved away with the next plans."
 
 
 @asynccontextmanager
 async def _answering(what: str) -> AsyncGenerator[None]:
-    """For what people ask of the cluster; what goes wrong is told to them."""
+    """Turn errors of the API server into responses."""
     try:
         async with asyncio.timeout(_PATIENCE):
             yield
@@ -153,7 +151,7 @@ async def _answering(what: str) -> AsyncGenerator[None]:
     except (move.MoveRefusedError, StaleError) as error:
         raise HttpError(409, str(error)) from None
     except ClusterError as error:
-        _log.warning("a deed for the page failed", action=what, error=str(error))
+        _log.warning("page action failed", action=what, error=str(error))
         raise _refusal(error) from None
 
 

@@ -33,7 +33,7 @@ from rescheduler.runtime.planning_loop import capture_settled
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
-from rescheduler.web.auth import Authenticator, RequestChecks
+from rescheduler.web.auth import PageAccess, RequestChecks
 from rescheduler.web.metrics import Metrics, MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache, PlanningFunctions
@@ -225,7 +225,7 @@ class Front:
             knowing.pauses.refresh,
             empties=lambda: any(map(is_mandatory, knowing.live_config.policy().strategies_anywhere)),
         )
-        return ActionRoutes(access, Authenticator(ReviewClient(knowing.own)), deeds)
+        return ActionRoutes(access, PageAccess(ReviewClient(knowing.own)), deeds)
 
 
 def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:

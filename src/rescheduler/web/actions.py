@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from rescheduler.kube.reviews import ResourceAttributes, User
 from rescheduler.model.json import ObjectKey
-from rescheduler.web.auth import Authenticator, RequestChecks, peer
+from rescheduler.web.auth import PageAccess, RequestChecks, peer
 from rescheduler.web.responses import HttpError, json_response
 
 MIGRATIONS = ("podmigrations", "rescheduler.io")
@@ -173,7 +173,7 @@ class ActionHandlers(Protocol):
 class ActionRoutes:
     """The routes of the buttons, and of who is signed in."""
 
-    def __init__(self, checks: RequestChecks, authenticator: Authenticator, handlers: ActionHandlers) -> None:
+    def __init__(self, checks: RequestChecks, authenticator: PageAccess, handlers: ActionHandlers) -> None:
         self._checks, self._authenticator, self._handlers = checks, authenticator, handlers
 
     def install(self, app: web.Application) -> None:

@@ -198,7 +198,7 @@ class TokenRateLimit:
             _log.warning("too many wrong tokens on the page", peer=peer, times=_WRONG, seconds=_WITHIN)
 
 
-class Authenticator:
+class PageAccess:
     """Asks the API server who a token belongs to and what that user may do, and caches the answers."""
 
     def __init__(self, reviews: ReviewClient, now: Callable[[], float] = time.monotonic) -> None:

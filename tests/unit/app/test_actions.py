@@ -101,7 +101,7 @@ async def test_maintenance_that_nobody_does_says_how_to_have_it_done(tmp_path: P
         server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}))
         server.script(EVENTS, Answer(500, b"{}"))  # an Event that cannot be written stops nobody
         assert await doing.maintain("jane", "n1", on=True) == (
-            "Node n1 is marked for maintenance, but nobody empties it: add NodeMaintenance to enabledStrategies."
+            "Node n1 is marked for maintenance, but nothing empties it: add NodeMaintenance to enabledStrategies."
         )
 
 

@@ -16,7 +16,7 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.json import ObjectKey
 from rescheduler.web.actions import ActionRoutes, MoveRequest
-from rescheduler.web.auth import Authenticator, RequestChecks
+from rescheduler.web.auth import PageAccess, RequestChecks
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve
 from tests.support.api_server import Answer, ApiServer, api_server
@@ -100,7 +100,7 @@ async def stage(tmp_path: Path, *rights: Answer) -> AsyncIterator[Stage]:
         server.script(TOKENS, JANE)
         server.script(RIGHTS, *rights)
         deeds = Kept()
-        actions = ActionRoutes(RequestChecks(), Authenticator(ReviewClient(own)), deeds)
+        actions = ActionRoutes(RequestChecks(), PageAccess(ReviewClient(own)), deeds)
         async with serve(WebApp(Metrics(), parts=[actions]), HERE, 0) as port:
             yield Stage(f"http://{HERE}:{port}", deeds, server)
 

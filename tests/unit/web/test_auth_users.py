@@ -15,7 +15,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import ResourceAttributes, ReviewClient, User
-from rescheduler.web.auth import Authenticator, ExpiringCache, TokenRateLimit
+from rescheduler.web.auth import ExpiringCache, PageAccess, TokenRateLimit
 from rescheduler.web.responses import HttpError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
@@ -49,11 +49,11 @@ def answered(**status: object) -> Answer:
 
 
 @asynccontextmanager
-async def identity(tmp_path: Path, clock: Clock) -> AsyncIterator[tuple[Authenticator, ApiServer]]:
+async def identity(tmp_path: Path, clock: Clock) -> AsyncIterator[tuple[PageAccess, ApiServer]]:
     async with api_server() as server:
         found = connection(tmp_path, {"server": server.url})
         async with ApiClient(found) as client:
-            yield Authenticator(ReviewClient(client), clock), server
+            yield PageAccess(ReviewClient(client), clock), server
 
 
 async def refusal(work: object) -> HttpError:
@@ -165,7 +165,7 @@ async def test_somebody_who_is_not_authenticated_is_nobody(tmp_path: Path) -> No
 
 async def test_not_more_is_asked_at_once_than_the_api_server_should_bear() -> None:
     slow = Slow()
-    found = Authenticator(cast("ReviewClient", slow), Clock())
+    found = PageAccess(cast("ReviewClient", slow), Clock())
     asking = [asyncio.create_task(found.authenticate(f"token-{number}", f"10.0.0.{number}")) for number in range(150)]
     for _ in range(10):
         await asyncio.sleep(0)  # all of them have come as far as they can

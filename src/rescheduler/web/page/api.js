@@ -1,4 +1,4 @@
-// Talks to the server that served this page, and to nobody else: reads, actions, and who we are.
+// Requests to the server of this page, and to no other host: reads, actions, and the current user.
 // The token is kept in this module's memory only, and sent only with actions and whoami. Addresses are relative, so the
 // page also works below a path, as behind `kubectl proxy`.
 
@@ -45,7 +45,7 @@ export function openLive(signal) {
   return asked("live", { signal, headers: { Accept: "text/event-stream" } });
 }
 
-/** Who the token (or, without one, this browser) is, and what it may do. */
+/** The user of the token (or, without one, of this computer), and what it may do. */
 export async function whoami() {
   return (await asked("whoami", { headers: credentials(token) })).json();
 }

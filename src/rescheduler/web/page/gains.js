@@ -7,7 +7,7 @@ import { badge, nodeLink } from "./pieces.js";
 const LOOKS = { Paid: "good", NotPaid: "warn", CameBack: "bad" };
 const MOST = 8;
 
-/** The verdict on a move; nothing where nobody has judged it yet. */
+/** The verdict on a move; nothing before it was assessed. */
 export function verdictBadge(verdict) {
   return verdict ? badge(word("verdict", verdict), LOOKS[verdict] ?? "") : null;
 }

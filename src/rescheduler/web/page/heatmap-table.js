@@ -1,4 +1,4 @@
-// The heat map as a table, for those who cannot see the canvas or want to sort: every node, a page at a time.
+// The heat map as a table, for screen readers and for sorting: every node, a page at a time.
 
 import { el, fill } from "./dom.js";
 import { number, percent, t } from "./i18n.js";

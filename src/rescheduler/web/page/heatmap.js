@@ -17,7 +17,7 @@ const TIP_WIDTH = 210;
 const TIP_ROOM = 130;
 const KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]);
 
-/** Makes it; `chosen(index)` is told of each selection (-1: none). */
+/** Makes the heat map; `chosen(index)` is called for each selection (-1: none). */
 export function heatMap(signal, chosen) {
   const canvas = el("canvas", { id: "heatmap", tabindex: "0", role: "application", aria: { roledescription: t("heatmap.role"), describedby: "heatmap-keys" } });
   const said = el("p", { id: "heatmap-said", class: "unseen", aria: { live: "polite" } });

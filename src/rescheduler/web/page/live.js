@@ -1,6 +1,6 @@
 // Keeps the live stream open: connects, applies events to the store, and comes back after a loss, later each time and
-// at a random moment, so that a hundred pages do not return together. After each gap everything is fetched anew.
-// A stream on which nothing is heard for 45 s (the server says something every 15) counts as lost.
+// at a random moment, so that a hundred pages do not return together. After each gap everything is fetched again.
+// A stream without data for 45 s (the server sends something every 15) counts as lost.
 
 import { openLive } from "./api.js";
 import { EventReader } from "./sse.js";

@@ -1,5 +1,5 @@
 // Fetches whole documents into the store: at the beginning, after a gap of the stream, and when it says that something
-// is to be fetched anew. Of one document only one fetch is under way; a wish that comes meanwhile is granted after it.
+// must be fetched again. Only one fetch of a document runs at a time; a request that comes meanwhile runs after it.
 
 import { read, signOut, tokenNow, whoami } from "./api.js";
 import { changed, known, takeMigrations, takeNodes } from "./store.js";
@@ -71,7 +71,7 @@ export async function loadCaptions() {
   }
 }
 
-/** Asks again who we are: after signing out, and with each stream. An answer for a token that is none any more is dropped. */
+/** Fetches the current user: after signing out, and with each stream. An answer for an old token is dropped. */
 export async function loadWho() {
   const asked = tokenNow();
   try {

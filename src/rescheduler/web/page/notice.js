@@ -1,5 +1,5 @@
 // Short messages at the foot of the page, spoken by screen readers: what an action did, or the server's sentence why not.
-// A good one goes by itself; an error stays until it is put away, because somebody has to read it.
+// A good one goes by itself; an error stays until it is put away, so that it can be read.
 
 import { el } from "./dom.js";
 import { t } from "./i18n.js";

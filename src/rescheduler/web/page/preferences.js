@@ -32,7 +32,7 @@ export function preference(name) {
   return chosen[name];
 }
 
-/** Chooses, remembers, and tells those who listen. */
+/** Sets and stores a preference, and calls the listeners. */
 export function prefer(name, value) {
   if (!CHOICES[name].includes(value) || preference(name) === value) return;
   chosen[name] = value;
@@ -57,7 +57,7 @@ export function shownTheme() {
   return dark.matches ? "dark" : "light";
 }
 
-/** Offers these resources as metrics, too: those that have a threshold. Says whether that is something new. */
+/** Adds resources with a threshold to the metrics. Returns whether any is new. */
 export function offerMetrics(resources) {
   const all = [...METRICS, ...resources];
   if (all.join() === CHOICES.metric.join()) return false;

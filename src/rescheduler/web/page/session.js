@@ -1,5 +1,5 @@
-// Who is signed in, what they may do, and the buttons that act. A button without rights stays visible and focusable: it
-// says why it does nothing, and pressing it leads to the sign-in dialog. Kubernetes decides; the page only foretells.
+// The signed-in user, its rights, and the buttons that act. A button without rights stays visible and focusable: it
+// shows why it does nothing, and pressing it opens the sign-in dialog. Kubernetes decides; the page only predicts.
 
 import { act, signIn, signOut } from "./api.js";
 import { field, openDialog } from "./dialogs.js";
@@ -71,7 +71,7 @@ export function startRights() {
   });
 }
 
-/** Does an action and says what came of it; throws the server's sentence for a dialog to show. */
+/** Does an action and shows the result; throws the server's sentence for a dialog to show. */
 export async function perform(name, body) {
   try {
     notify(await act(name, body), "good");

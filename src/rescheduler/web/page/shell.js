@@ -1,5 +1,5 @@
 // What is around every view: brand, search, whether the page is live, pause and resume, sign-in, navigation, settings.
-// Built anew when the language changes; the rest follows the store.
+// Built again when the language changes; the rest follows the store.
 
 import { askPause, askResume } from "./actions.js";
 import { el, fill, say } from "./dom.js";

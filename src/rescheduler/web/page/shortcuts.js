@@ -1,4 +1,4 @@
-// Keys for everything, and the list of them under "?". A key does nothing while somebody types, or with Ctrl, Alt or Meta.
+// Keys for everything, and the list of them under "?". Keys do nothing while text is typed, or with Ctrl, Alt or Meta.
 
 import { openDialog } from "./dialogs.js";
 import { el } from "./dom.js";

@@ -1,12 +1,12 @@
-// What the page knows of the cluster, and who wants to hear of changes. `live.js` and `loading.js` write, views listen.
-// Changes are told once a frame however many events arrive, and of nodes it is told which rows changed, so that the heat
+// The state of the page, and the listeners for its changes. `live.js` and `loading.js` write, views listen.
+// Listeners run once a frame however many events arrive. For nodes they get the rows that changed, so that the heat
 // map draws only those.
 
 const target = new EventTarget();
 const waiting = new Map();
 let frame = 0;
 
-/** Everything known. Nodes are columns, as the API gives them; null means that nothing has been heard yet. */
+/** The state. Nodes are columns, as the API returns them; null means not loaded yet. */
 export const known = {
   overview: null,
   nodes: null,

@@ -1,4 +1,4 @@
-// What the figures of use are reckoned by: a line that says whether pods' requests count or what is measured, and when
+// The source of usage figures: a line that says whether pods' requests count or what is measured, and when
 // that was measured last.
 
 import { el, fill } from "./dom.js";

@@ -1,4 +1,4 @@
-// What each node says to a pod: those that could take it, with how full they would be; the others, grouped by what refuses.
+// The nodes for a pod: feasible ones with their usage afterwards; the others, grouped by the predicate that refuses them.
 
 import { el } from "./dom.js";
 import { number, percent, t } from "./i18n.js";

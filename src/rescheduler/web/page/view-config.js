@@ -1,5 +1,5 @@
 // What the controller goes by: its strategies with their settings, and the effective configuration as a file would say it.
-// And where its file says something else by now: why that was refused, or which fields wait for a restart.
+// If the file differs: why it was refused, or which fields wait for a restart.
 
 import { read } from "./api.js";
 import { el, fill } from "./dom.js";

@@ -1,4 +1,4 @@
-// Health: whether the caches are whole and how far they lag, who leads, whether this page is live, and what to be warned of.
+// Health: caches and their lag, the leader, the live stream of this page, and warnings.
 
 import { el, fill } from "./dom.js";
 import { duration, moment, number, t, word } from "./i18n.js";
@@ -59,7 +59,7 @@ function windows(hours) {
   return [state, " ", hours.until === null ? "∞" : moment(hours.until), el("br"), texts, ` ${hours.timeZone}`];
 }
 
-// How long ago it was heard of is told as a time, which stays true while nothing new is told.
+// The last update is shown as a time, which stays true while nothing new arrives.
 function part({ name, ok, why, count, lag }, now) {
   return el("tr", { data: { health: name, ok: String(ok) } },
     el("th", { scope: "row", text: name }),

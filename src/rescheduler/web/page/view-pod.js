@@ -1,4 +1,4 @@
-// One pod, explained: what the plan says of it, what objects to moving it, what each node says, and a button to move it.
+// One pod, explained: its result in the plan, the guards that block it, the verdict on each node, and a button to move it.
 
 import { askMigrate } from "./actions.js";
 import { path, read } from "./api.js";
