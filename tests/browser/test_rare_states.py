@@ -49,7 +49,7 @@ def test_a_closed_time_window_is_told_with_when_it_opens(served: Served, visit: 
     overview["window"] = {"open": False, "until": 1_800_000_000, "windows": ["Sat,Sun"], "timeZone": "Europe/Berlin"}
     made = visit(served.address)
     made.opens()
-    assert re.search(r"No time window is open: nothing begins before .*2027", made.page.inner_text("body"))
+    assert re.search(r"No time window is open: nothing starts before .*2027", made.page.inner_text("body"))
     made.turns_to("#/health", "health")
     told = made.page.inner_text("[data-view=health]")
     assert re.search(r"Closed until .*2027", told)

@@ -22,6 +22,7 @@ from aiohttp import web
 from rescheduler.model.json import Json
 from rescheduler.web.api import PageFiles
 from rescheduler.web.responses import HttpError, json_response
+from rescheduler.web.views.overview import captions
 from tests.support import page_documents
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.testbed.processes import until
@@ -87,6 +88,8 @@ class Served:
 
     async def _document(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
+        if name == "captions":
+            return await json_response(request, captions())
         if name not in self.documents:
             raise HttpError(404, f"there is no {name}")
         return await json_response(request, self.documents[name])
