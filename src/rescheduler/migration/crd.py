@@ -21,7 +21,7 @@ from rescheduler.model.time import Duration, Timestamp
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "PodMigration"
 CURE = "rescheduler crds | kubectl apply -f -"
-"""What somebody with the rights runs where the controller may not install or update the definition."""
+"""The command that installs the definition, for people, if the controller may not."""
 VERSION_ANNOTATION = "rescheduler.io/version"
 """Which version of ours wrote the definition: an older one leaves it alone."""
 

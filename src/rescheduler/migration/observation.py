@@ -254,10 +254,10 @@ def budget_shortfall(context: StepContext) -> str:
     """
     for budget in context.seen.budgets:
         status = budget.get("status", {})
-        reckoned = find_condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
+        computed = find_condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
         spare = status.get("currentHealthy", 0) - status.get("desiredHealthy", 0)
         # An eviction lowers disruptionsAllowed at once; currentHealthy follows a moment later.
-        if reckoned and min(spare, status.get("disruptionsAllowed", spare)) < 1:
+        if computed and min(spare, status.get("disruptionsAllowed", spare)) < 1:
             return f"budget {budget['metadata']['name']} would have too few healthy pods without the original"
     return ""
 

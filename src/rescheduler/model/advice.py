@@ -1,6 +1,6 @@
-"""What we know about a pod that is being made or placed: where it is expected, and which nodes it had better avoid.
+"""Advice about placing a new pod: the migration that waits for it, and nodes to avoid.
 
-`admission.knowledge` gives it, from memory; the webhook makes a patch of it, the extender a filter and scores.
+`admission.advisor` gives it from its caches; the webhook turns it into a patch, the extender into a filter and scores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rescheduler.model.selector import Labels
 
 @dataclass(frozen=True, slots=True)
 class NewPod:
-    """A pod as far as it can be told whose it is; one that is being made may have no name yet."""
+    """A pod that is being created or scheduled, as far as it identifies its owner; it may have no name yet."""
 
     namespace: str
     name: str = ""
@@ -28,7 +28,7 @@ class NewPod:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMove:
-    """The migration that waits for a pod like this one."""
+    """The migration that waits for this pod."""
 
     migration: str
     source: str
@@ -37,7 +37,7 @@ class ExpectedMove:
     original_uid: str = ""
     original_name: str = ""
     gate: bool = False
-    """Whether the pod is held back until room at the target is reserved for it (`steering: nominate`)."""
+    """Whether the pod is gated until room at the target is reserved for it (`steering: nominate`)."""
     target_host: str = ""
     """The label kubernetes.io/hostname of the target, where it is known; it need not be the node's name."""
     source_host: str = ""
@@ -45,8 +45,8 @@ class ExpectedMove:
 
 @dataclass(frozen=True, slots=True)
 class PlacementAdvice:
-    """What to do about a newcomer; nothing, if it is empty."""
+    """What to do about a new pod; nothing if it is empty."""
 
     expected: ExpectedMove | None = None
     avoid: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-    """Nodes where its like have failed, and why, as people read it in the pod's events."""
+    """Nodes where pods of its workload have failed, and why; shown in the pod's Events."""

@@ -1,4 +1,4 @@
-"""The labels and annotations that users and we put on objects: the contract of DESIGN's first section, in one place."""
+"""Labels and annotations: those that users set, ours, and those of other tools that are honoured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORIGINAL_POD_NAME = PREFIX + "original-pod-name"
 SCHEDULING_RETRIES = "scheduling-retries"  # workload or pod annotation: how often to reschedule a pod that fails
 MISSPELT_RETRIES = "scheduling-retires"  # a common misspelling; accepted with a warning
 
-# What we put on objects while a move is under way, so that whoever comes after us can tell what is ours and undo it.
+# Set while a move is under way, so that the next leader recognises them and can undo them.
 OWN_PREFIX = "rescheduler.io/"
 GATE = "rescheduler.io/move"  # scheduling gate: the copy waits until its place is reserved
 WITHHELD = "rescheduler.io/withheld"  # annotation of a copy: the labels it gets when it takes over, as JSON
@@ -35,11 +35,13 @@ NOMINATE_GATE = "rescheduler.io/nominate"  # scheduling gate that the webhook pu
 GATED = "rescheduler.io/gated"  # annotation of a pod with that gate: its migration
 PLACEHOLDER = "rescheduler.io/placeholder"  # label of a gated pod that only holds room: its migration
 PROBE = "rescheduler.io/probe"  # label of a pod that is never made: whether the API server asks our webhook
-REGISTERED_BY = "rescheduler.io/registered-by"  # annotation of our webhook's configuration: whose namespace
+REGISTERED_BY = (
+    "rescheduler.io/registered-by"  # annotation of our webhook's configuration: the namespace of its installation
+)
 ANSWER = "rescheduler.io/probe-answer"  # annotation with which the webhook answers a probe
 CORDONED = "rescheduler.io/cordoned"  # annotation of a node that we cordoned: since when
-APPROVED = "rescheduler.io/approved"  # annotation of a PodMigration that needs approval: who approves of it
-REJECTED = "rescheduler.io/rejected"  # the same of one that somebody rejects: it is given up
+APPROVED = "rescheduler.io/approved"  # annotation of a PodMigration that needs approval: the approver
+REJECTED = "rescheduler.io/rejected"  # the same for a rejection: the migration is given up
 PLAN = "rescheduler.io/plan"  # label of a PodMigration: the plan that it is a part of
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
 MANAGER = "rescheduler"
@@ -59,9 +61,9 @@ KSE_RECORDS = MappingProxyType(
         "Pod": "kse.com/pod",
     }
 )
-"""By kind, the annotation in which kse-rescheduler kept what FAILURES is for; it is read once and taken over."""
+"""By kind, the annotation in which kse-rescheduler kept failure records; they are converted once."""
 
-# Of other tools: what they put on pods that have no owner object to show it.
+# Kubelets set these on mirror pods.
 MIRROR = "kubernetes.io/config.mirror"
 STATIC_SOURCE = "kubernetes.io/config.source"
 
@@ -73,7 +75,7 @@ CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kuber
 RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
 
 
-# Of descheduler and of the two autoscalers: what people have told them about pods and nodes holds for us as well.
+# Of descheduler and of the two autoscalers; they are honoured.
 EVICT = "descheduler.alpha.kubernetes.io/evict"  # on a pod: may be moved where only caution speaks against it
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"  # on a pod; like evict, whatever its value
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # on a pod; "false" means leave it alone
@@ -88,7 +90,7 @@ _OTHERS = (
 
 
 def is_relevant(key: str) -> bool:
-    """Whether planning or the janitor reads this annotation; all others are left out of recordings and of memory."""
+    """Whether this annotation is used; others are neither cached nor recorded."""
     return key.startswith((PREFIX, OWN_PREFIX)) or key in _OTHERS
 
 
@@ -102,14 +104,14 @@ _LOWEST = -(2**63)
 
 
 class EvictionCost(NamedTuple):
-    """A cost, and the mark that tells it; none for a pod of which nothing does."""
+    """A cost, and the annotation that sets it; zero and empty without one."""
 
     number: int = 0
     mark: str = ""
 
     @property
     def never(self) -> bool:
-        """Whether it means that the pod is not to be moved at all."""
+        """Whether the pod must not be moved at all."""
         return self.number == MOST and self.mark != DELETION_COST
 
 
@@ -117,7 +119,7 @@ _NONE = EvictionCost()
 
 
 def eviction_cost(annotations: Mapping[str, str]) -> EvictionCost:
-    """What the marks among these annotations say; what is not a number says nothing."""
+    """The cost that these annotations set; one that is not a number is ignored."""
     if not annotations:
         return _NONE
     found = ((mark, _number(text)) for mark, text in _said(annotations))
@@ -125,12 +127,12 @@ def eviction_cost(annotations: Mapping[str, str]) -> EvictionCost:
 
 
 def invalid_costs(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The marks that should be a number and are not, each with what it says instead."""
+    """Cost annotations whose value is not a number, with that value."""
     return ((mark, text) for mark, text in _said(annotations) if _number(text) is None)
 
 
 def eviction_rank(priority: int, annotations: Mapping[str, str]) -> int:
-    """Priority and cost as one number of 64 bits: who has the lower one goes first."""
+    """Priority and cost as one 64-bit number; the lower one is moved first."""
     first = priority * _STEP
     return max(first + eviction_cost(annotations).number, _LOWEST) if annotations else first
 
@@ -139,7 +141,7 @@ def _said(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for mark in _MARKS:
         text = annotations.get(mark)
         if mark == DELETION_COST and COST_BEFORE in annotations:
-            text = annotations[COST_BEFORE] or None  # what it says now is ours, for the time of a handoff
+            text = annotations[COST_BEFORE] or None  # the present value is ours, during a handoff
         if text is not None:
             yield mark, text
 

@@ -1,8 +1,8 @@
-"""What the moves of a workload came to, and how long it rests for that: the memory of outcomes, as plain values.
+"""The outcomes of a workload's past moves, and the back-off that follows from them.
 
-`planning.outcomes` makes memories of finished migrations; a snapshot carries them; the guard Outcome, `explain` and the
-page read them. A move that did not pay, or that came back, is bad. Bad ones in a row make the workload rest longer each
-time: n of them make coolDown × 2^n, up to longestRest, from the end of its last move. One that paid ends the row.
+`planning.outcomes` makes it from finished migrations; the guard Outcome, `explain` and the page read it. A move that
+did not pay or came back is bad. n bad moves in a row mean a back-off of coolDown × 2^n, up to longestRest, from the end
+of the last move. A move that paid ends the row.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a fl
 
 
 def is_by_choice(migration: PodMigration) -> bool:
-    """Whether it was made for its gain, so that its outcome counts."""
+    """Whether the move was made for its gain, so that its outcome counts."""
     return not is_mandatory(migration.spec.strategy)
 
 
 def is_bad(verdict: OutcomeVerdict | None) -> bool:
-    """Whether a move of this verdict had better not been made."""
+    """Whether a move with this verdict was not worth it."""
     return verdict in (OutcomeVerdict.NOT_PAID, OutcomeVerdict.CAME_BACK)
 
 
 @dataclass(frozen=True, slots=True)
 class PastMove:
-    """A completed move; without a verdict nobody has looked yet at what it came to."""
+    """A completed move; without a verdict it has not been assessed yet."""
 
     migration: str
     pod: str
@@ -41,12 +41,12 @@ class PastMove:
     realised: float | None = None
     verdict: OutcomeVerdict | None = None
     counts: bool = True
-    """False for moves that had to be made: they make nobody rest, and forgive nothing."""
+    """False for mandatory moves: they neither start nor end a back-off."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveBackoff:
-    """How long a workload is not moved by choice, because its last moves were bad."""
+    """The time in which a workload is not moved by choice, because its last moves were bad."""
 
     bad: int
     """How many bad ones there were in a row."""
@@ -57,7 +57,7 @@ class MoveBackoff:
 
     @property
     def forgotten(self) -> float:
-        """Until when its bad moves are remembered: if one more is bad before that, it rests still longer."""
+        """When its bad moves are forgotten: one more before that doubles the back-off."""
         return self.until + (self.until - self.since)
 
 
@@ -74,9 +74,9 @@ class MoveHistory:
         """How long it rests from its last move on; None where no bad move, or no such policy, makes it rest."""
         length = backoff_after(len(self.streak), policy)
         if not self.streak or length <= max(policy.cool_down, 0.0):
-            return None  # what the cool-down asks for is the cool-down's to say
+            return None  # the guard CoolDown covers it
         since = max(move.finished for move in self.moves if move.counts)
-        until = min(since + length, MAX_INSTANT)  # whoever writes a status may write any time
+        until = min(since + length, MAX_INSTANT)  # a status may contain any time
         times = f"{length / policy.cool_down:g} × coolDown" if length < policy.outcomes.longest_rest else "longestRest"
         return MoveBackoff(
             len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}"
@@ -100,7 +100,7 @@ def backoff_after(bad: int, policy: Policy) -> float:
 
 
 def longest_streak(policy: Policy) -> int:
-    """How many bad moves in a row make the longest rest: of more nothing need be known."""
+    """The number of bad moves in a row that leads to the longest back-off; more make no difference."""
     return next(bad for bad in range(1, _DOUBLINGS + 1) if _is_longest(bad, policy))
 
 

@@ -1,6 +1,6 @@
-"""The rows that planning reads: what is left of Kubernetes objects when everything else is dropped.
+"""The rows that planning reads: the fields of Kubernetes objects that matter to it.
 
-Readers (`cluster.decode`, test builders) make them; they are immutable and cheap: a pod is one small struct whose
+`decode` makes them; they are immutable and cheap: a pod is one small struct whose
 labels, shape and owner are shared with its siblings. `gc=False` because rows never form cycles, and 150,000 of them
 would otherwise be walked by every collection.
 """
@@ -21,7 +21,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A node; `problem` tells why it cannot be trusted as a target, if so."""
+    """A node; `problem` says why it cannot be a target, if so."""
 
     name: str
     labels: Labels = NOTHING
@@ -32,11 +32,11 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     deleting: bool = False
     problem: str = ""
     unready_since: float | None = None
-    """When it ceased to be ready, if it says so; None for one that is ready."""
+    """When it stopped being ready, if known; None for a ready node."""
     cordoned: bool = False
-    """Whether it carries our note that we cordoned it; whether it still is, `unschedulable` tells."""
+    """Whether it has our annotation of a cordon; `unschedulable` says whether it still is cordoned."""
     annotations: Mapping[str, str] = NOTHING
-    """Only marks: those of ours, and those of other tools that we honour."""
+    """Only those that are used (`labels.is_relevant`)."""
 
     @property
     def control_plane(self) -> bool:
@@ -50,7 +50,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def kept(self) -> str:
-        """The mark that says that it is to stay, even if it could be emptied; empty when none does."""
+        """The annotation that forbids emptying it to save nodes; empty if there is none."""
         for mark in (labels.SCALE_DOWN_DISABLED, labels.DO_NOT_DISRUPT):
             if self.annotations.get(mark) == "true":
                 return mark
@@ -66,7 +66,7 @@ class Owner(NamedTuple):
 
 
 class PodFailure(NamedTuple):
-    """What is wrong with a pod, as its status says it; whether that counts as a failure is for `recovery` to say."""
+    """What is wrong with a pod according to its status; `recovery` decides whether it counts as a failure."""
 
     reason: str
     """Why a container waits (CrashLoopBackOff), or why the whole pod has failed (Evicted); Error for an exit code."""
@@ -85,7 +85,7 @@ class ContainerState(NamedTuple):
 
 
 class PodCondition(NamedTuple):
-    """A condition of a pod that tells of something unusual."""
+    """An unusual condition of a pod."""
 
     type: str
     status: str
@@ -94,7 +94,7 @@ class PodCondition(NamedTuple):
 
 
 class PodHealth(NamedTuple):
-    """What a pod has been through, as its status says it: what the strategies about troubled pods go by."""
+    """A pod's health according to its status; the strategies about unhealthy pods read it."""
 
     restarts: int = 0
     """Of all containers but the init containers."""
@@ -103,11 +103,11 @@ class PodHealth(NamedTuple):
     """Why the pod as a whole is as it is: Evicted, NodeLost, OutOfcpu."""
     states: tuple[ContainerState, ...] = ()
     conditions: tuple[PodCondition, ...] = ()
-    """Those that are not True, and those that tell of trouble when they are."""
+    """Those that are not True, and those that mean trouble when they are."""
 
 
 HEALTHY = PodHealth()
-"""Nearly all pods have this one."""
+"""Shared by nearly all pods."""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -126,7 +126,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     ready: bool = True
     created: float | None = None
     started: float | None = None
-    """When its node took it up; only of pods with a mark that counts from then on."""
+    """When its kubelet accepted it; only for pods with an annotation that counts from then on."""
     deleting: bool = False
     nominated: str = ""
     annotations: Mapping[str, str] = NOTHING
@@ -141,12 +141,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def rank(self) -> int:
-        """Its priority, then its eviction cost, as one number: who has the lower one is moved first."""
+        """Its priority, then its eviction cost, as one number; the lower one is moved first."""
         return labels.eviction_rank(self.priority, self.annotations)
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended: it holds nothing any more."""
+        """Whether it has ended and uses no resources."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
@@ -183,11 +183,11 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     node_selector: tuple[tuple[str, str], ...] = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
     changing: str = ""
-    """How its owner is just changing it, such as by a rollout; empty when he is not."""
+    """The change in progress, such as a rollout; empty if there is none."""
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):
-    """A HorizontalPodAutoscaler: what it scales, and how far it is with that."""
+    """A HorizontalPodAutoscaler: what it scales, and its progress."""
 
     namespace: str
     name: str
@@ -197,13 +197,13 @@ class Autoscaler(msgspec.Struct, frozen=True, gc=False):
     current: int = 0
     desired: int = 0
     active: bool = True
-    """Whether it can reckon and scale at all: else what it wants may be long out of date."""
+    """Whether it can compute and scale; if not, `desired` may be out of date."""
     scaled: float | None = None
     """When it last did."""
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
-    """A PodDisruptionBudget; `allowed` is None when no controller has reckoned it yet."""
+    """A PodDisruptionBudget; `allowed` is None until a controller has computed it."""
 
     namespace: str
     name: str
@@ -213,7 +213,7 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     allowed: int | None = None
     always_evict_unhealthy: bool = False
     migration: str = ""
-    """The migration that it was made for, if it is a temporary one of ours."""
+    """The migration of a temporary budget of ours; empty for others."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -258,7 +258,7 @@ class AttachLimits(msgspec.Struct, frozen=True, gc=False):
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """A NodeMetrics or PodMetrics: measured use. Recorded now; strategies read it when usage does."""
+    """A NodeMetrics or PodMetrics: measured usage."""
 
     kind: str
     namespace: str
@@ -269,22 +269,22 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:
-    """What a workload's spec wants, and how far its controller has come."""
+    """The desired state of a workload and how far its controller has come."""
 
     kind: str
     observed: bool = True
     """Whether its controller has seen the newest of it."""
     wanted: int = 1
     replicas: int | None = 0
-    """How many there are; none is not said by a Deployment, and what a StatefulSet does not say is not known."""
+    """Existing pods. A Deployment omits it for none; a StatefulSet that omits it leaves it unknown."""
     updated: int = 0
     kept: int | None = 0
-    """Of a StatefulSet: how many pods stay as they are (its partition); None where only people replace pods."""
+    """Of a StatefulSet: how many pods are not updated (its partition); None with OnDelete."""
     revised: bool = False
-    """Of a StatefulSet: whether there is a newer revision than the one that all pods have had."""
+    """Of a StatefulSet: whether there is a newer revision than the one that all pods had."""
 
     def __str__(self) -> str:
-        """What is going on, after the workload's name; empty when nothing is."""
+        """The text after the workload's name; empty if there is no rollout."""
         if not self.observed:
             return "has changes that its controller has not seen yet"
         if self.kind == "Deployment":

@@ -50,15 +50,15 @@ class ClusterSnapshot:
     taken_at: float | None = None
     warnings: tuple[str, ...] = ()
     spoken_for: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Pods that no new move is planned for, and why: a migration of theirs is under way, or has just failed."""
+    """Pods that get no new move, and why: a migration of theirs is under way, or has just failed."""
     memories: Mapping[WorkloadKey, MoveHistory] = field(default_factory=dict)
-    """What is remembered of moves of workloads; of files, nothing."""
+    """Past moves by workload; empty for files."""
     hourly: Mapping[str, int] = field(default_factory=dict)
-    """How many moves by choice count for the hour, by their namespace; of files, none."""
+    """Moves by choice within the hour, by namespace; empty for files."""
     measured: MeasuredUsage | None = None
-    """What is used, as far as anybody measures it."""
+    """Measured usage, if there is any."""
     hot_for: Mapping[str, int] | None = None
-    """For how many cycles in a row nodes have been hot before this one; None where nobody has counted."""
+    """For how many cycles in a row nodes have been hot before this one; None if not counted."""
 
 
 @dataclass(slots=True)
@@ -102,9 +102,9 @@ class SnapshotRows:
 
 
 def _in_order(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """By namespace and name. To sort each namespace by itself takes half the time that sorting all keys does.
+    """Sort by namespace and name. Sorting each namespace by itself takes half the time of one sort of all keys.
 
-    And nobody else waits while it is done: one sort of 150,000 keys is one step to a thread, a sort of some is many.
+    It also lets other threads run in between: one sort of 150,000 keys would hold the interpreter lock throughout.
     """
     spaces: dict[str, list[Pod]] = {}
     for pod in pods:

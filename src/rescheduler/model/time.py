@@ -1,4 +1,4 @@
-"""Durations, as Go and so Kubernetes writes them: `30s`, `1m30s`, `1.5h`, `250ms`.
+"""Times and durations, as Kubernetes writes them: `2026-11-15T08:30:00Z`, `30s`, `1m30s`, `1.5h`, `250ms`.
 
 Configuration files, annotations and flags carry durations as text; inside the program they are seconds, as a float.
 Parsing and printing agree with Go's time.ParseDuration and Duration.String, which count whole nanoseconds in 64 bits.

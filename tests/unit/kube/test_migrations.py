@@ -1,4 +1,4 @@
-"""The journal's written form: what is stored is read back the same, and what makes no sense is named by its path."""
+"""PodMigrations are read back as they were stored, and what makes no sense is named by its path."""
 
 from __future__ import annotations
 
