@@ -30,6 +30,7 @@ from tests.support.pod_migrations import migration_spec, replace
 PERSON = "jane@example.com"
 SHOWN = [each for page in PAGES for block in blocks(page) if block.language == "console" for each in shown(block)]
 ELSEWHERE = {
+    "docs/writing-a-configuration-field.md": "test_writing_a_configuration_field.py, in a copy that has the field",
     "docs/writing-a-guard.md": "test_writing_a_rule.py, which puts the page's guard in place first",
     "docs/writing-a-predicate.md": "test_writing_a_rule.py, which puts the page's predicate in place first",
     "docs/writing-a-strategy.md": "test_writing_a_strategy.py, which puts the page's strategy in place first",
