@@ -1,6 +1,6 @@
-"""`rescheduler apply`: a plan that people have reviewed becomes migrations, as far as it still holds.
+"""`rescheduler apply`: orders the moves of a reviewed plan that are still valid.
 
-`app.orders` holds it against the cluster and orders the moves; with --wait `app.following` follows them to their end.
+`app.apply` checks the plan against the cluster and orders the moves; with --wait `app.follow` follows them.
 """
 
 from __future__ import annotations

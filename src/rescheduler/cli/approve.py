@@ -1,6 +1,6 @@
 """`rescheduler approve`: plans that wait for a person's word (`approval: required`) are shown, approved or rejected.
 
-`app.approving` finds what is meant and writes who approved; the controller begins when it sees that.
+`app.approval` finds the moves and writes the approval; the controller begins when it sees that.
 """
 
 from __future__ import annotations

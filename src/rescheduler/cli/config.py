@@ -1,4 +1,4 @@
-"""`rescheduler config`: check configuration files, and show what is in force.
+"""`rescheduler config`: check configuration files, and show the effective configuration.
 
 The root command adds `config_group`. Results go to stdout, errors to stderr with one line each; the exit code is 2
 where a file is refused and 1 where it cannot be read, so that a pipeline can check its configuration before it rolls it

@@ -1,7 +1,6 @@
 """`rescheduler convert`: another tool's configuration as ours, and what has no counterpart.
 
-The configuration goes to stdout or a file, remarks go to stderr, one line each and all of them: whoever moves over has
-to know what is not taken along.
+The configuration goes to stdout or a file. Remarks go to stderr, one line each: users have to know what is lost.
 """
 
 from __future__ import annotations

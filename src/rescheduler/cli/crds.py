@@ -1,4 +1,4 @@
-"""`rescheduler crds`: the kinds of ours, for those who install them themselves.
+"""`rescheduler crds`: prints the CustomResourceDefinition, to install it by hand.
 
 The controller installs them when it may; where it may not, an administrator pipes this to `kubectl apply -f -`.
 """

@@ -178,7 +178,7 @@ def _outlook(live: app.LiveCluster, configured: Configuration, nodes: Sequence[s
 
 
 def _wait(live: app.LiveCluster, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
-    """Wait until the nodes are empty; what cannot go is named at once, and does not keep anybody waiting."""
+    """Wait until the nodes are empty; pods that cannot be moved are listed at once, and not waited for."""
     barred = [pod for node in _outlook(live, configured, nodes) for pod in node.stuck]
     messages.warn(f"{maintenance_output.describe_remaining(pod)}; it will stay" for pod in barred)
     try:

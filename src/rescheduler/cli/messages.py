@@ -1,4 +1,4 @@
-"""Names that were probably meant, for those that don't exist."""
+"""Messages on stderr, data on stdout, and exit codes."""
 
 from __future__ import annotations
 
@@ -71,19 +71,19 @@ verbose_option = click.option(
 
 
 def verbose() -> bool:
-    """Whether the user wants to be told more."""
+    """Whether -v was given."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.find_root().meta.get(_VERBOSE))
 
 
 def error(text: str) -> None:
-    """Say what went wrong; the lines after the first are the cure, and stay as they are."""
+    """Print an error; the lines after the first are the cure."""
     first, *rest = text.splitlines() or [""]
     click.echo("\n".join([f"{_tinted('error:', 'red')} {plain(first)}", *map(plain, rest)]), err=True)
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Say what is doubtful, but not a hundred times unless the user wants to know."""
+    """Print warnings; only the first few without -v."""
     listed = list(warnings)
     shown = listed if verbose() else listed[:_WARNINGS]
     for text in shown:
@@ -93,12 +93,12 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def note(text: str) -> None:
-    """Say what the user should know about what is shown."""
+    """Print a note about the output."""
     click.echo(f"note: {plain(text)}", err=True)
 
 
 def detail(text: str) -> None:
-    """Say what only those want to know who asked for it with -v."""
+    """Print a detail, with -v only."""
     if verbose():
         click.echo(plain(text), err=True)
 

@@ -1,6 +1,6 @@
 """`rescheduler move`: one pod, ordered to another node by hand, and followed until it is there.
 
-`app.by_hand` looks and orders; `app.following` waits; what happens meanwhile is told on stderr.
+`app.move` checks and orders the move; `app.follow` waits for it. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POD_KINDS = ("pod", "pods", "po")
 
 
 class _Methods(click.Choice[str]):
-    """The methods by which a pod can be moved; whoever asks for the other one is told what it is for."""
+    """The methods by which a pod can be moved; the error for the other one says what it is for."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == Method.REMOVE:
@@ -134,7 +134,7 @@ def _rehearse(live: app.LiveCluster, migration: PodMigration, policy: Policy, ou
 
 
 def _followed(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration | None:
-    """The migration as it ended, told step by step; None if somebody deleted it."""
+    """Wait for the end of the migration, printing its steps; None if it was deleted."""
     key = (migration.namespace, migration.name)
     try:
         with show_progress() as line:

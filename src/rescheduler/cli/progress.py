@@ -66,7 +66,7 @@ class _Display:
             self._shown.stop()
 
     def _show(self) -> Progress:
-        # rich takes a while to import: whoever waits this long already doesn't mind.
+        # rich takes a while to import, which does not matter after such a wait.
         from rich.console import Console  # noqa: PLC0415 - as said above
         from rich.progress import (  # noqa: PLC0415 - the same
             BarColumn,
@@ -85,7 +85,7 @@ class _Display:
 
 
 class ProgressLine(Protocol):
-    """Where progress is told."""
+    """A line that shows progress."""
 
     def change(self, text: str) -> None:
         """Something happened that is worth a line of its own where there is no live one."""
@@ -122,7 +122,7 @@ class _Log:
 
 @contextmanager
 def _live() -> Iterator[ProgressLine]:
-    # rich takes a while to import: whoever waits doesn't mind.
+    # rich takes a while to import, which does not matter before a wait.
     from rich.console import Console  # noqa: PLC0415 - as said above
     from rich.markup import escape  # noqa: PLC0415 - the same
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - the same

@@ -1,4 +1,4 @@
-"""`rescheduler run`: the controller. It watches, plans, and moves pods until it is told to end."""
+"""`rescheduler run`: the controller. It watches, plans, and moves pods until it is stopped."""
 
 from __future__ import annotations
 

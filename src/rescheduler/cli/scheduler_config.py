@@ -1,7 +1,4 @@
-"""The flags of `rescheduler scheduler-config`: what the extender is, and what else the scheduler is told.
-
-Each group comes to the command as one dataclass; a wrong flag is a usage error that says what would be right.
-"""
+"""`rescheduler scheduler-config`: a kube-scheduler configuration that uses our extender."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def version(output: str | None) -> None:
 
 
 def _commit() -> str | None:
-    """What this was built from; None where nobody said it at the build."""
+    """What this was built from; None if the build did not record it."""
     file = resources.files("rescheduler").joinpath(COMMIT_FILE)
     return file.read_text(encoding="ascii").strip() if file.is_file() else None
 

@@ -18,7 +18,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, and where in the data."""
+    """One error, and its place in the data."""
 
     loc: Loc
     message: str
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ConfigError:
-    """One thing that is wrong, for people: `source: path: message`; the source is a file or a flag."""
+    """One error as users see it: `source: path: message`; the source is a file or a flag."""
 
     source: str
     path: str
@@ -37,7 +37,7 @@ class ConfigError:
 
     @property
     def in_file(self) -> str:
-        """The same for whoever knows which file it is about; a flag is named all the same."""
+        """The same without the name of the file; a flag is still named."""
         return str(self) if self.source.startswith("--") else ": ".join(filter(None, (self.path, self.message)))
 
 
@@ -63,7 +63,7 @@ def format_path(loc: Loc) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant, whatever its case."""
+    """The nearest known name, ignoring case."""
     import difflib  # noqa: PLC0415 - only mistakes need it
 
     by_lower = {known.lower(): known for known in names}

@@ -1,8 +1,7 @@
-"""The two forms of a configuration file, both brought to the native form's fields.
+"""Reads configuration files of both forms, and puts flags over them.
 
-`loader` gives it a document; `checks` gets the fields. The native form is strict. The scheduler form is a
-KubeSchedulerConfiguration, of which only the Rescheduler plugin's args, leaderElection and clientConnection.kubeconfig
-are read; all else belongs to kube-scheduler and is left alone.
+The native form is strict. The scheduler form is a KubeSchedulerConfiguration, of which only the Rescheduler plugin's
+args, leaderElection and clientConnection.kubeconfig are read; everything else belongs to kube-scheduler and is ignored.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ SCHEDULER_VERSIONS = tuple(f"kubescheduler.config.k8s.io/{version}" for version 
 PLUGIN = "Rescheduler"
 _VERSIONS = {NATIVE_KIND: (NATIVE_VERSION,), SCHEDULER_KIND: SCHEDULER_VERSIONS}
 _HEADER = ("apiVersion", "kind")
-# The scheduler's own Lease: whoever held it besides the scheduler would stop it, or be stopped by it.
+# The scheduler's own Lease: two holders would stop each other.
 _SCHEDULERS_LEASE = "kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A document's content as native fields, and where in the file they stand."""
+    """The content of a document as native fields, and their place in the file."""
 
     kind: str
     data: dict[str, object]
@@ -45,7 +44,7 @@ class Form:
 
 
 def recognise(document: Mapping[str, object]) -> Form:
-    """Tell the form by kind, or by apiVersion where the kind is wrong, so that the rest can be checked all the same."""
+    """Recognise the form by its kind, or by apiVersion if the kind is wrong, so that the rest is checked too."""
     findings = [*_check_header(document)]
     kind, version = document.get("kind"), document.get("apiVersion")
     group = version.partition("/")[0] if isinstance(version, str) else ""
@@ -102,7 +101,7 @@ def _from_scheduler_form(document: Mapping[str, object], findings: list[Finding]
 
 
 def _top_level(document: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
-    """What counts of kube-scheduler's own sections: of those only what we know, for the rest is not ours to judge."""
+    """The fields of kube-scheduler's own sections that are read here; the others belong to kube-scheduler."""
     picked: dict[str, object] = {}
     for name, ours in (
         ("leaderElection", fields_by_name(LeaderElectionFields)),
@@ -185,7 +184,7 @@ def read_text(path: str) -> str:
 
 
 def source_name(path: str) -> str:
-    """What errors call a file."""
+    """The name of a file in errors."""
     return "<stdin>" if path == "-" else path
 
 
@@ -196,7 +195,7 @@ def _standard_input() -> bytes:
 
 
 def load_defaults(known: Known) -> Configuration:
-    """The configuration of those who give none."""
+    """The configuration without a file."""
     try:
         return check({}, known)
     except InvalidError as error:  # a strategy that is enabled by default is not among the known ones
@@ -258,7 +257,7 @@ def _errors(source: str, findings: Iterable[Finding]) -> list[ConfigError]:
 
 
 def _in_order(data: object, findings: Iterable[Finding]) -> list[Finding]:
-    """Findings in the order in which one meets them in the file; what is absent comes where it would be looked for."""
+    """Findings in the order of the file; a finding about an absent field comes at its parent."""
     order = {loc: index for index, loc in enumerate(_places(data, ()))}
 
     def position(finding: Finding) -> int:
@@ -291,19 +290,19 @@ class ConfigFile:
     overrides: Mapping[str, object]
     """Flags, as `override` takes them."""
     known: Known
-    """The strategies that there are."""
+    """The known strategies."""
 
     @property
     def can_change(self) -> bool:
-        """Whether it can be read again: not what came through a pipe or by standard input, which is read up."""
+        """Whether it can be read again; a pipe or standard input cannot."""
         return self.path != "-" and Path(self.path).is_file()
 
     def text(self) -> str:
-        """What it says now; ConfigErrors if it cannot be read."""
+        """Its content now; ConfigErrors if it cannot be read."""
         return read_text(self.path)
 
     def reread_text(self) -> str:
-        """The same later, when anything may stand in its place: what never ends is not waited for."""
+        """The same at a later time, when it may have become a directory or a pipe, which is not read."""
         try:
             found = Path(self.path).stat()
         except OSError:
@@ -315,13 +314,13 @@ class ConfigFile:
         return self.text()
 
     def read(self, text: str) -> Configuration:
-        """What a text of it comes to, with the flags over it; ConfigErrors with everything that is wrong."""
+        """Parse its text, with the flags over it; ConfigErrors has all errors."""
         return override(load(text, source_name(self.path), self.known), self.overrides)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file that a configuration came from, and what it said then."""
+    """The file of a configuration, and its content at that time."""
 
     file: ConfigFile
     text: str

@@ -95,24 +95,23 @@ A configuration file is YAML or JSON, in one of two forms:
   with the fields below at the top level;
 - **scheduler**: `kind: {SCHEDULER_KIND}`, `apiVersion` {" or ".join(f"`{version}`" for version in SCHEDULER_VERSIONS)},
   with the fields below, except `leaderElection` and `clientConnection`, in the `args` of the one `pluginConfig` named
-  `Rescheduler`. Of the rest of the file, `leaderElection` and `clientConnection.kubeconfig` count too (a
-  `resourceName` of `kube-scheduler` does not: that Lease is the scheduler's own); all else is left alone.
+  `Rescheduler`. Of the rest of the file, `leaderElection` and `clientConnection.kubeconfig` count (a
+  `resourceName` of `kube-scheduler` does not: that Lease belongs to the scheduler); everything else is ignored.
 
-Every field may be left out, and `null` means left out. Unknown fields, wrong types and impossible values are refused,
-all at once, each with its path. Flags go over the file. Durations are written as Kubernetes writes them: `30s`,
-`1m30s`, `1.5h`. `rescheduler config check FILE` checks a file, `rescheduler config show --config FILE` prints what is
-in force.
+Every field is optional, and `null` means not given. Unknown fields, wrong types and impossible values are errors; all
+of them are reported at once, each with its path. Flags override the file. Durations are written as in Kubernetes:
+`30s`, `1m30s`, `1.5h`. `rescheduler config check FILE` checks a file, `rescheduler config show --config FILE` prints
+the effective configuration.
 
-`rescheduler run` re-reads its file when it changes, be it a mounted ConfigMap (which kubelet brings to the pod within
-about a minute; not one that is mounted by `subPath`, which never changes), or a file that is edited in place or
-replaced. Every replica looks at its own every few seconds, and takes over what has held still from one look to
-the next; the leader then plans at once, and a plan that it was making by the old one is not carried out. Flags stay
-over the file. A file that is wrong, empty or gone is refused as a whole: all its errors are in the log, in an
-Event (`ConfigurationRefused`, of the controller's pod, or of its Lease where it runs outside of the cluster), on the
-page and in [metrics](metrics.md) (`rescheduler_config_last_reload_successful`), and what was in force stays in force.
-{_RESTART_ONLY} are made use of only once: a change there waits for a restart, which log, Event
-(`ConfigurationAwaitsRestart`), page and metrics (`rescheduler_config_awaits_restart`) say field by field, and
-everything else in the file is in force all the same.
+`rescheduler run` re-reads its file when it changes: a mounted ConfigMap (kubelet updates it in the pod within about a
+minute, but never one that is mounted with `subPath`), or a file that is edited in place or replaced. Every replica
+reads its own file every few seconds, and activates new content when two reads in a row agree. The leader then plans at
+once, and drops a plan that it was making with the old configuration. Flags still override the file. A file that is
+invalid, empty or missing is rejected as a whole. All its errors are in the log, in an Event (`ConfigurationRefused`, of
+the controller's pod, or of its Lease if it runs outside of the cluster), on the page and in [metrics](metrics.md)
+(`rescheduler_config_last_reload_successful`), and the active configuration stays. {_RESTART_ONLY} are read only at the
+start: a change there waits for a restart. Log, Event (`ConfigurationAwaitsRestart`), page and metrics
+(`rescheduler_config_awaits_restart`) name these fields. All other changes in the file are active at once.
 """
 
 

@@ -37,7 +37,7 @@ def find_misfits(
     pools: Sequence[Settings],
     configured: Collection[object],
 ) -> Iterator[Finding]:
-    """What does not fit, of strategies that are enabled or configured; `configured` has those of the top."""
+    """Settings that do not fit, of enabled or configured strategies; `configured` names those set at the top."""
     top = fields.node_thresholds
     of_pools = [pool.thresholds for pool in fields.node_pools]
     counted = [*dict.fromkeys(name for each in (top, *of_pools) for name in each.named())]
@@ -65,7 +65,7 @@ def find_misfits(
 
 
 def _explain_inheritance(misfit: Misfit, own: Mapping[str, object], source: Loc) -> str:
-    """Where a value comes from that the pool does not have of its own."""
+    """The origin of a value that the pool inherits."""
     return "" if misfit.path[0] in own else f" (it comes from {format_path(source)}; give the pool one of its own)"
 
 
@@ -176,7 +176,7 @@ def item_model(info: FieldInfo) -> Model | None:
 
 
 def keep_known_fields(data: Mapping[str, object], model: Model, findings: list[Finding], at: Loc) -> dict[str, object]:
-    """The data that the model knows, without nulls, which mean "not given"; other fields are found fault with."""
+    """The data that the model knows, without nulls, which mean "not given"; unknown fields become findings."""
     fields = fields_by_name(model)
     kept: dict[str, object] = {}
     for name, value in data.items():
@@ -202,7 +202,7 @@ def keep_known_fields(data: Mapping[str, object], model: Model, findings: list[F
 
 
 def _finite_part(data: Mapping[str, object], findings: list[Finding], at: Loc) -> dict[str, object]:
-    """The data without infinities and NaN, which JSON cannot carry and no field can mean."""
+    """The data without infinities and NaN, which JSON cannot represent."""
     kept: dict[str, object] = {}
     for name, value in data.items():
         loc = (*at, name)
@@ -303,7 +303,7 @@ Known = Mapping[str, type[StrategySettings]]
 
 
 class InvalidError(Exception):
-    """The data was refused; carries every reason."""
+    """Invalid data; has all findings."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
@@ -355,7 +355,7 @@ class _Checking:
     findings: list[Finding] = field(default_factory=list)
 
     def sound_fields(self, given: Mapping[str, object]) -> Fields:
-        """The fields; where some are wrong, the others, so that what depends on those is checked all the same."""
+        """The fields; without the wrong ones, so that the others are checked against each other too."""
         parsed = parse(given, Fields, ())
         if isinstance(parsed, Fields):
             return parsed
@@ -365,7 +365,7 @@ class _Checking:
         return sound if isinstance(sound, Fields) else Fields()
 
     def check_names(self, names: Sequence[object], at: Loc) -> None:
-        """Strategies must exist, be named once and not undo each other; that they are text, the model checks."""
+        """Strategies must exist, be named once and not conflict; the model checks that they are text."""
         seen: dict[str, int] = {}
         for index, name in enumerate(names):
             if not isinstance(name, str):
@@ -382,7 +382,7 @@ class _Checking:
             seen.setdefault(name, index)
 
     def _undone_by(self, name: str) -> set[str]:
-        """The strategies that this one cannot run beside, whichever of the two says so."""
+        """The strategies that conflict with this one, whichever of the two declares it."""
         return {
             other
             for other in self.known
@@ -407,7 +407,7 @@ class _Checking:
         if pool.enabled_strategies is not None:
             self.check_names(names, (*at, "enabledStrategies"))
         mine = self.own_settings(pool.strategies or {}, (*at, "strategies"))
-        said = _inherited_settings(pool)  # a field of the pool is nearer than what a strategy is told at the top
+        said = _inherited_settings(pool)  # a field of the pool wins over a strategy's setting at the top
         above = {name: {key: value for key, value in values.items() if key not in said} for name, values in top.items()}
         own = {name: {**above.get(name, {}), **mine.get(name, {})} for name in {*above, *mine}}
         told = len(self.findings)
@@ -417,7 +417,7 @@ class _Checking:
         return effective
 
     def _is_told(self, finding: Finding, mine: Mapping[str, Mapping[str, object]], at: Loc) -> bool:
-        """Whether it is the top's mistake, which has been told there, and the pool itself says nothing of it."""
+        """Whether the finding is about a value at the top, and was reported there."""
         _, name, *field = above = finding.loc[len(at) :]
         said = mine.get(str(name))
         if said is not None and (not field or field[0] in said):
@@ -425,7 +425,7 @@ class _Checking:
         return any(each.loc == above and each.message == finding.message for each in self.findings)
 
     def own_settings(self, given: object, at: Loc = ("strategies",)) -> dict[str, dict[str, object]]:
-        """What the file says under `strategies`, as far as it can be checked further."""
+        """The part of `strategies` that can be checked further."""
         if not isinstance(given, dict):
             self.findings.append(Finding(at, wrong_type(given, "a mapping of strategies to settings")))
             return {}
@@ -464,7 +464,7 @@ class _Checking:
         return effective
 
     def _blamed(self, finding: Finding, own: Mapping[str, object]) -> Finding:
-        """Put the blame for an inherited value on the field that it comes from."""
+        """Report a wrong inherited value at the field that it comes from."""
         source = finding.loc[2:]
         if len(source) != 1 or source[0] not in INHERITED or source[0] in own:
             return finding

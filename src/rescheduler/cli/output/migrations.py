@@ -42,7 +42,7 @@ class MigrationLayout:
 
 
 def phase_of(body: Json) -> str:
-    """Where it is in its life; one that nobody has looked at yet is pending."""
+    """Its phase; pending if it has none yet."""
     return str((body.get("status") or {}).get("phase") or "Pending")
 
 

@@ -168,7 +168,7 @@ _REASONS = 20
 
 @dataclass(frozen=True, slots=True)
 class PlanLayout:
-    """How the user wants it."""
+    """How a plan is printed."""
 
     wide: bool = False
     headers: bool = True

@@ -1,4 +1,4 @@
-"""Ages as kubectl shows them: `3s`, `5m10s`, `2d3h`; coarser the longer they are."""
+"""Tables for a terminal, and ages as kubectl shows them: `3s`, `5m10s`, `2d3h`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCALES = (
 
 
 def age(since: float | None, now: float) -> str:
-    """How long ago an instant was; clocks that are a little off make nobody unborn."""
+    """How long ago an instant was; at least 0, as clocks may differ a little."""
     if since is None:
         return UNKNOWN
     seconds = max(int(now - since), 0)
