@@ -96,12 +96,12 @@ class ClusterCache:
             priority_classes=dict(self._priority_classes),
         )
         unranked, classes, kinds = dict(self._unranked), dict(self._priority_classes), frozenset(self._kinds)
-        told = set(self._warnings.values())
+        warnings = set(self._warnings.values())
 
         def ordered() -> ClusterSnapshot:
             copied.nodes |= nodes_of_unreadable_pods(copied)
             apply_priorities(copied, unranked, classes)
-            return copied.snapshot(kinds, now, sorted(told.union(describe_strays(copied))))
+            return copied.snapshot(kinds, now, sorted(warnings.union(describe_strays(copied))))
 
         return ordered
 

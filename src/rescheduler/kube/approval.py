@@ -125,8 +125,8 @@ def _result_without_write(found: PodMigration, wanted: ApprovalOutcome) -> Appro
     """Return the result if nothing has to be written."""
     key = (found.namespace, found.name)
     if found.status.over:
-        said = f": {found.status.message}" if found.status.message else ""
-        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.status.phase.value} already{said}")
+        why = f": {found.status.message}" if found.status.message else ""
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.status.phase.value} already{why}")
     if found.rejected_by:
         if wanted is ApprovalOutcome.REJECTED:
             return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.rejected_by)

@@ -110,8 +110,8 @@ class ExecSource:
             await _end(process, whole_session=not interactive)
             raise
         if process.returncode != 0:
-            said = (complaint or b"").decode(errors="replace").strip()[-2000:]
-            problem = f"failed with exit code {process.returncode}" + (f": {said}" if said else "")
+            message = (complaint or b"").decode(errors="replace").strip()[-2000:]
+            problem = f"failed with exit code {process.returncode}" + (f": {message}" if message else "")
             raise AuthError(f"{self._plugin.where}: {self._plugin.command} {problem}")
         return output
 

@@ -33,9 +33,9 @@ class ForbiddenKindsError(ClusterError):
             f'  - {{apiGroups: ["{resource.group}"], resources: ["{resource.plural}"], verbs: ["list"]}}'
             for resource, _ in self._refused
         )
-        said = self._refused[0][1].message
+        message = self._refused[0][1].message
         kinds = ", ".join(self.kinds)
-        return f"you may not list {kinds} ({said}); ask for a ClusterRole with these rules, bound to you:\n{rules}"
+        return f"you may not list {kinds} ({message}); ask for a ClusterRole with these rules, bound to you:\n{rules}"
 
 
 class _Listing:

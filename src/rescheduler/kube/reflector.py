@@ -203,12 +203,12 @@ class Reflector:
         seconds = random.randint(_SHORTEST, _LONGEST)  # noqa: S311  only spreads load
         params = {**params, "timeoutSeconds": str(seconds)}
         clock = asyncio.get_running_loop().time
-        started, heard = clock(), False
+        started, received = clock(), False
         async with aclosing(watch(self._client, self._resource.path, params, self._opened)) as events:
             async for event in events:
                 self._take(event)
-                heard = True
-        if not heard and clock() - started < _TOO_SHORT:
+                received = True
+        if not received and clock() - started < _TOO_SHORT:
             raise ApiError(None, BROKEN_OFF, "the watch ended at once, without an event", self._resource.path)
 
     def _take(self, event: WatchEvent) -> None:

@@ -90,21 +90,21 @@ class UsageHistory:
     """Samples over time; safe for one writer and any number of reading threads."""
 
     def __init__(self, settings: UsageSettings) -> None:
-        self._reach = SampleLimits(settings.window, settings.max_age, settings.interval)
-        self._samples = SampleStore(self._reach)
+        self._limits = SampleLimits(settings.window, settings.max_age, settings.interval)
+        self._samples = SampleStore(self._limits)
         self._overheads = OverheadHistory(settings.window)
         self._workloads = WorkloadMeans()
         self._lock = threading.Lock()
-        self._refused = RejectedSamples(0.0)
+        self._rejected = RejectedSamples(0.0)
         self._overhead = SystemOverhead()
-        self._said: tuple[str, ...] = ()
+        self._warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self._samples)
 
     def begin(self, now: float, overhead: SystemOverhead | None = None) -> None:
         """Start a new answer; `overhead` has the pods as they stand now."""
-        self._refused = RejectedSamples(now)
+        self._rejected = RejectedSamples(now)
         self._overhead = overhead or SystemOverhead()
 
     def take(self, rows: Iterable[Usage]) -> None:
@@ -116,22 +116,22 @@ class UsageHistory:
 
     def end(self, warnings: Iterable[str] = ()) -> None:
         """Finish the answer, with the warnings of the source."""
-        oldest = self._refused.asked - max(self._reach.max_age, self._reach.window)
+        oldest = self._rejected.asked - max(self._limits.max_age, self._limits.window)
         besides = list(self._overhead.found())
         self._overhead = SystemOverhead()
         with self._lock:
-            self._overheads.put(besides, self._refused.asked)
+            self._overheads.put(besides, self._rejected.asked)
             self._samples.forget_before(oldest)
-            self._said = (*warnings, *describe_rejected(self._refused, self._reach.max_age))
+            self._warnings = (*warnings, *describe_rejected(self._rejected, self._limits.max_age))
 
     def failed(self, why: str) -> None:
         """Note that there is no complete answer. Known samples stay until they are too old."""
         with self._lock:
-            self._said = (f"what is used could not be read: {why}",)
+            self._warnings = (f"what is used could not be read: {why}",)
 
     def measured(self, snapshot: ClusterSnapshot) -> MeasuredUsage:
         """Return the usage of the snapshot's nodes and pods at the time of the snapshot."""
-        now = snapshot.taken_at if snapshot.taken_at is not None else self._refused.asked
+        now = snapshot.taken_at if snapshot.taken_at is not None else self._rejected.asked
         names = [node.name for node in snapshot.nodes]
         used = self._means([("", name) for name in names], np.full(len(names), -np.inf), now)
         nodes = {name: amounts for name, amounts in zip(names, amounts_of(used), strict=True) if amounts}
@@ -150,17 +150,17 @@ class UsageHistory:
         with self._lock:
             others = FirstNames(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
             besides = self._overheads.least(nodes, now)
-            said = (*self._said, *describe_gaps(gaps, others, self._reach.max_age))
-        return MeasuredUsage(nodes, pods, workloads, said, besides)
+            sentences = (*self._warnings, *describe_gaps(gaps, others, self._limits.max_age))
+        return MeasuredUsage(nodes, pods, workloads, sentences, besides)
 
     def _sample(self, row: Usage) -> UsageSample | None:
-        self._refused.rows += 1
+        self._rejected.rows += 1
         if row.timestamp is None:
-            self._refused.timeless.add(_title(row))
-        elif row.timestamp < self._refused.asked - self._reach.max_age:
-            self._refused.old.add(_title(row))
-        elif row.timestamp > latest_time(self._refused.asked, self._reach):
-            self._refused.ahead.add(_title(row))
+            self._rejected.timeless.add(_title(row))
+        elif row.timestamp < self._rejected.asked - self._limits.max_age:
+            self._rejected.old.add(_title(row))
+        elif row.timestamp > latest_time(self._rejected.asked, self._limits):
+            self._rejected.ahead.add(_title(row))
         else:
             known = dict(row.usage)
             amounts = tuple(float(known[each]) if each in known else np.nan for each in RESOURCES)

@@ -332,8 +332,8 @@ class Prometheus:
             target = _without_secrets(response.headers.get("Location", ""))
             cure = "redirects are not followed: set usage.prometheus.url to its real address"
             return PrometheusError(f"{self._place} redirects to {target or 'nowhere'}; {cure}")
-        if said := error_text(body):  # 400 and 422 concern the query, 503 its timeout
-            return QueryError(f"{self._place} refuses usage.prometheus.queries.{query.field}: {said}")
+        if message := error_text(body):  # 400 and 422 concern the query, 503 its timeout
+            return QueryError(f"{self._place} refuses usage.prometheus.queries.{query.field}: {message}")
         cure = _CURES.get(response.status, "look at its log")
         return PrometheusError(f"{self._place} answers {response.status} {response.reason}; {cure}")
 
@@ -345,9 +345,9 @@ async def _make_rows(kind: str, found: dict[PrometheusQuery, QueryResult], take:
         keys |= dict.fromkeys(known.amounts)
     rows: list[Usage] = []
     for namespace, name in keys:
-        told = [(q.resource, *v.amounts[namespace, name]) for q, v in found.items() if (namespace, name) in v.amounts]
-        used = tuple(sorted((resource, amount) for resource, amount, _ in told))
-        rows.append(Usage(kind, namespace, name, used, min(time for _, _, time in told)))
+        parts = [(q.resource, *v.amounts[namespace, name]) for q, v in found.items() if (namespace, name) in v.amounts]
+        used = tuple(sorted((resource, amount) for resource, amount, _ in parts))
+        rows.append(Usage(kind, namespace, name, used, min(time for _, _, time in parts)))
         if len(rows) >= _AT_ONCE:
             take(rows)
             rows = []

@@ -52,9 +52,9 @@ class SampleLimits:
 class SampleStore:
     """The samples of many keys."""
 
-    def __init__(self, reach: SampleLimits) -> None:
-        self.reach = reach
-        self._cell = reach.window / CELLS
+    def __init__(self, limits: SampleLimits) -> None:
+        self.limits = limits
+        self._cell = limits.window / CELLS
         self._names: dict[str, dict[str, int]] = {}  # by namespace: a tuple for each pod would cost 8 MB
         self._used = 0
         self._times, self._amounts = _empty(_FEWEST)
@@ -105,12 +105,12 @@ class SampleStore:
         order = np.argsort(times, axis=1)
         times = np.take_along_axis(times, order, axis=1)
         amounts = np.take_along_axis(self._amounts[rows], order[:, :, None], axis=1)
-        counts = (times > _NEVER) & (times >= since[:, None]) & (times <= latest_time(now, self.reach))
-        within = counts & (times > now - self.reach.window)
+        counts = (times > _NEVER) & (times >= since[:, None]) & (times <= latest_time(now, self.limits))
+        within = counts & (times > now - self.limits.window)
         before = np.concatenate([np.full((len(times), 1), _NEVER), times[:, :-1]], axis=1)
         follows = np.concatenate([np.zeros((len(times), 1), dtype=bool), counts[:, :-1]], axis=1)
         with np.errstate(invalid="ignore"):
-            span = np.where(follows, np.minimum(times - before, self.reach.max_age), self.reach.interval)
+            span = np.where(follows, np.minimum(times - before, self.limits.max_age), self.limits.interval)
         means = np.full((len(times), len(RESOURCES)), np.nan)
         for at in range(len(RESOURCES)):
             column = amounts[:, :, at]
@@ -118,7 +118,7 @@ class SampleStore:
             newest = np.where(known, times, _NEVER).max(axis=1)
             # If the window is shorter than max_age, the newest one may be before it, and counts alone.
             chosen = known & (within | (times == newest[:, None]))
-            means[:, at] = _weighted(column, span, chosen, newest >= now - self.reach.max_age)
+            means[:, at] = _weighted(column, span, chosen, newest >= now - self.limits.max_age)
         return means
 
     def forget_before(self, time: float) -> None:
@@ -167,9 +167,9 @@ def _known_of(amounts: Sequence[int]) -> Requests:
     return tuple((name, amount) for name, amount in zip(RESOURCES, amounts, strict=True) if amount >= 0)
 
 
-def latest_time(now: float, reach: SampleLimits) -> float:
+def latest_time(now: float, limits: SampleLimits) -> float:
     """Return the latest time that a sample may have: clocks of nodes differ a little."""
-    return now + max(_AHEAD, reach.interval)
+    return now + max(_AHEAD, limits.interval)
 
 
 def _empty(keys: int) -> tuple[Floats, Any]:
