@@ -217,7 +217,7 @@ class Front:
 
     def _actions(self, access: RequestChecks) -> ActionRoutes:
         knowing = self._knowing
-        deeds = PageActions(
+        handlers = PageActions(
             knowing.own,
             EventRecorder(knowing.own, knowing.identity, knowing.own.clock.now),
             knowing.pausing,
@@ -225,7 +225,7 @@ class Front:
             knowing.pauses.refresh,
             empties=lambda: any(map(is_mandatory, knowing.live_config.policy().strategies_anywhere)),
         )
-        return ActionRoutes(access, PageAccess(ReviewClient(knowing.own)), deeds)
+        return ActionRoutes(access, PageAccess(ReviewClient(knowing.own)), handlers)
 
 
 def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:

@@ -1,6 +1,6 @@
 """The numbers that Prometheus reads: `Metrics` counts what it is told, and asks its `MetricSources` at every scrape.
 
-`app` hands its methods to whoever has something to count; nobody else knows of Prometheus. docs/metrics.md lists all of
+`app` connects its parts with what they count; no other package uses Prometheus. docs/metrics.md lists all of
 them, and is made from `Metrics.described`.
 """
 

@@ -24,7 +24,7 @@ class MetricSources:
     """Who knows what is true at this moment. Nobody here may block: they are asked while others wait."""
 
     lease: str = ""
-    """The name of the lease; empty until it is known who takes part in which election."""
+    """The name of the lease; empty until the election is set up."""
     leading: Callable[[], bool] = lambda: True
     fresh: Callable[[], bool] = lambda: True
     """Whether what is known of the cluster is up to date."""
@@ -43,7 +43,7 @@ class MetricSources:
     viewers: Callable[[], int] | None = None
     """The number of open pages."""
     metering: Callable[[], UsagePoller | None] = lambda: None
-    """Who measures what is used; None where nobody does."""
+    """The usage poller; None without a source of usage."""
     live_config: Callable[[], LiveConfig] | None = None
     """The configuration in force."""
 
