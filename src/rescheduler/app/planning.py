@@ -32,7 +32,6 @@ from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover, settings_by_name
-from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 if TYPE_CHECKING:
     from rescheduler.decode.record import SnapshotRecorder
@@ -204,11 +203,12 @@ def _with_reminders(made: Plan, planner: Planner) -> Plan:
     marked = [
         node.name
         for node in snapshot.nodes
-        if node.maintenance and NodeMaintenance.name not in policy.strategies_for(node.labels)
+        if node.maintenance and not any(map(is_mandatory, policy.strategies_for(node.labels)))
     ]
     if not marked:
         return made
-    reminder = f"under maintenance, but {NodeMaintenance.name} is not among enabledStrategies: {', '.join(marked[:3])}"
+    mandatory = " or ".join(name for name, strategy in discover().items() if strategy.mandatory)
+    reminder = f"under maintenance, but {mandatory} is not among enabledStrategies: {', '.join(marked[:3])}"
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     return structs.replace(made, warnings=(*made.warnings, reminder + more))
 
