@@ -96,7 +96,7 @@ class Bench:
 
     @property
     def _showing(self) -> PageState:
-        return self.stage.page.showing
+        return self.stage.page.state
 
     def report_changes(self) -> None:
         """One pod that ends, and one that runs again: taken by the cache while nobody listens, and with the page."""

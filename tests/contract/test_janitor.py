@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,10 +16,11 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
+from tests.support.live import live
 from tests.support.manifests import budget, deployment, pod, stateful_set
 from tests.support.migrations import (
     MIGRATIONS,
@@ -73,9 +75,9 @@ def every(request: pytest.FixtureRequest) -> int:
 def janitor(seen: Watched, board: MigrationCache | None = None, keep: float = 3600.0) -> GarbageCollector:
     """One that knows of no migration but what the API server tells it."""
     sweeper = OrphanCleaner(seen.cache, MigrationObserver(seen.client), CommandSender(seen.client))
-    return GarbageCollector(
-        board or MigrationCache(), MigrationClient(seen.client), sweeper.clean, lambda: keep, lambda _: False
-    )
+    store = MigrationStore(MigrationClient(seen.client), board or MigrationCache(), lambda before, after: None)
+    now_live = live(migration=SimpleNamespace(keep_finished=keep))
+    return GarbageCollector(store, sweeper, now_live, lambda _: False, lambda _: frozenset())
 
 
 def sweep_until(space: Space, holds: Callable[[], None]) -> None:

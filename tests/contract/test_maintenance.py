@@ -55,7 +55,7 @@ async def seen(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
 
 def cordons(seen: Watched, *, enabled: bool = True) -> CordonController:
     return CordonController(
-        seen.cache, MigrationObserver(seen.client), CommandSender(seen.client), cordoned=lambda labels: enabled
+        seen.cache, MigrationObserver(seen.client), CommandSender(seen.client), should_cordon=lambda labels: enabled
     )
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +18,13 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model.json import Json
 from rescheduler.model.migration import OutcomeVerdict
-from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationStore
-from rescheduler.runtime.outcomes import AssessmentInputs, OutcomeAssessor
+from rescheduler.runtime.outcomes import OutcomeAssessor
 from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
+from tests.support.live import live
 from tests.support.manifests import HOSTNAME, deployment, pod
 from tests.support.migrations import MIGRATIONS, Moves, undisturbed
 from tests.support.pod_migrations import migration_spec
@@ -71,15 +72,11 @@ async def leader(space: Space, after: float = 120.0) -> AsyncIterator[tuple[Outc
             async with asyncio.timeout(SECONDS):
                 await watching.wait_for_sync()
             logbook = MigrationStore(MigrationClient(client), watching.migrations, lambda before, now: None)
-            by = AssessmentInputs(
-                watching.migrations,
-                watching.capture,
-                watching.stale,
-                Policy,
-                lambda: after,
-                lambda: time.time() + LATER,
+            now_live = live(outcomes=SimpleNamespace(assess_after=after))
+            yield (
+                OutcomeAssessor(watching, now_live, logbook, lambda: time.time() + LATER, lambda *told: None),
+                watching,
             )
-            yield OutcomeAssessor(by, logbook, lambda *told: None), watching
         finally:
             following.cancel()
             await asyncio.wait([following])

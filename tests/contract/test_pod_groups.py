@@ -14,7 +14,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.runtime.planning_loop import order
+from rescheduler.runtime.planning_loop import create_migrations
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.both_clusters import Items, Space, name_of
 from tests.support.leading import LENIENT, QUICK, Leader, Wanted, leading
@@ -64,7 +64,7 @@ async def planned(leader: Leader, node: str) -> Plan:
 
 
 async def ordered(leader: Leader, plan: Plan) -> list[PodMigration]:
-    return await order(plan, leader.logbook, leader.client.clock.now())
+    return await create_migrations(plan, leader.logbook, leader.client.clock.now())
 
 
 def begins_and_ends(events: Items, originals: set[str]) -> list[str]:

@@ -25,7 +25,7 @@ from tests.support.skewed_cluster import active, migrations
 from tests.testbed.processes import free_port, until
 
 LEASE = "kube-rescheduler"
-REFUSED = "the configuration is refused; what was in force stays in force"
+REFUSED = "configuration rejected"
 
 
 class Replica(Controller):
@@ -89,7 +89,7 @@ def test_a_new_configuration_is_taken_over_and_a_bad_one_refused_by_every_replic
     with Replica(space, tmp_path, "first") as first, Replica(space, tmp_path, "second") as second:
         replicas = (first, second)
         for each in replicas:
-            each.says("waiting to become the leader")
+            each.says("waiting for the lead")
         until("somebody plans", lambda: any(said["msg"] == "planned" for each in replicas for said in each.said()))
         assert migrations(space) == [], "60 per cent are not more than 80"
         before = hashes(first)
@@ -113,7 +113,7 @@ def test_a_new_configuration_is_taken_over_and_a_bad_one_refused_by_every_replic
         for each in replicas:
             each.configure(cpuThreshold=50)
         for each in replicas:
-            each.says("the configuration has changed, and is in force")
+            each.says("configuration reloaded")
             assert each.metric("rescheduler_config_last_reload_successful") == 1
             assert each.metric('rescheduler_config_reloads_total{result="accepted"}') == 1
             assert (each.page()["refusal"], each.page()["waiting"]) == (None, [])
@@ -134,9 +134,7 @@ def test_fields_that_wait_for_a_restart_are_named_and_the_others_are_in_force(
         only.says("planned")
         other_port = {"port": free_port(), "bindAddress": "127.0.0.1"}
         only.configure(cpuThreshold=50, web=other_port)
-        assert (
-            only.says("fields that cannot change while the controller runs wait for a restart")["fields"] == "web.port"
-        )
+        assert only.says("configuration fields await a restart")["fields"] == "web.port"
         assert only.metric('rescheduler_config_awaits_restart{field="web.port"}') == 1
         assert only.page()["waiting"] == ["web.port"]
         (event,) = until("an event tells of it", lambda: told(space, "ConfigurationAwaitsRestart"), [only])

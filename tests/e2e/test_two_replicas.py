@@ -100,7 +100,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_more(
 def assert_orders_are_the_leaders(space: Space, second: Controller) -> None:
     """Whatever was ordered after the second one took the lease, it has ordered itself."""
     acquired = space.get("Lease", LEASE)["spec"]["acquireTime"]
-    ordered = {each["migration"] for each in second.said() if each["msg"] == "ordered"}
+    ordered = {each["migration"] for each in second.said() if each["msg"] == "migration created"}
     for each in migrations(space):
         if each["metadata"]["creationTimestamp"] > acquired:
             assert f"{space.name}/{name_of(each)}" in ordered

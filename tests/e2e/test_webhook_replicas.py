@@ -147,7 +147,7 @@ def test_a_pod_that_a_dead_leader_has_held_back_runs_and_its_move_ends(
         running = space.ready("database-1")
         assert running["metadata"]["uid"] == held["metadata"]["uid"], "it is the same pod, and was not made anew"
         if next_leader == "late":
-            told = "let a pod through that nobody else did"
+            told = "stale scheduling gate removed"
             until("the other one tells it", lambda: told in [each["msg"] for each in follower.said()], [follower])
         found = until("the move is over", lambda: ended(space, f"{path}/m"), [follower])
         assert found["status"]["phase"] == "Completed", found["status"]

@@ -46,7 +46,7 @@ def by(found: Items, *strategies: str) -> Items:
 
 
 def hindrances(controller: Controller) -> list[str]:
-    return [line["why"] for line in controller.said() if line["msg"] == "not all is ordered"]
+    return [line["why"] for line in controller.said() if line["msg"] == "plan limited"]
 
 
 def test_moves_wait_for_their_window_and_their_hour_but_a_node_is_emptied_at_once(

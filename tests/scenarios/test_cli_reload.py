@@ -18,7 +18,7 @@ from tests.support.manifests import deployment
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
-CHANGED = "the configuration has changed, and is in force"
+CHANGED = "configuration reloaded"
 OPTIMIZATION = ["ResourceOptimization"]
 
 

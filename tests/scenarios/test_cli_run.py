@@ -125,7 +125,7 @@ def test_once_makes_a_plan_carries_it_out_ends_and_tells_all_of_it_in_json(
     assert all({"time", "level", "msg"} <= set(each) for each in told)
     (planned, *_) = [each for each in told if each["msg"] == "planned"]
     assert planned["moves"] == 1
-    (ordered,) = [each for each in told if each["msg"] == "ordered"]
+    (ordered,) = [each for each in told if each["msg"] == "migration created"]
     assert (ordered["pod"], ordered["source"], ordered["target"]) == (f"{space.name}/{name_of(pod)}", source, target)
     steps = [each for each in told if each.get("migration") == ordered["migration"]]
     assert any(each["msg"] == "migration is Completed" for each in steps)
@@ -197,7 +197,7 @@ def test_a_signal_ends_one_that_waits_to_lead_and_the_lease_stays_the_others(
         lease(LEASE, leaseDurationSeconds=3600, holderIdentity="another", renewTime="2100-01-01T00:00:00.000000Z")
     )
     with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log") as controller:
-        says(controller, "waiting to become the leader")
+        says(controller, "waiting for the lead")
         assert controller.stop() == 0
     assert holder(space) == "another"
 
@@ -224,7 +224,7 @@ def test_a_move_that_is_under_way_is_parked_and_the_next_run_completes_it(
         return found[0] if found else None
 
     with Controller(space.cluster.kubeconfig, config, tmp_path / "first.log") as first:
-        says(first, "ordered")
+        says(first, "migration created")
         parked = until("the copy is waited for", in_step, [first])
         assert first.stop() == 0
     assert holder(space) == ""

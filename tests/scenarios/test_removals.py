@@ -23,7 +23,7 @@ from rescheduler.planning import outcomes
 from rescheduler.planning.cycle import plan_cycle, with_inflight_moves
 from rescheduler.planning.explain import PodOutcome, explain
 from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator, revalidate_moves
-from rescheduler.runtime.planning_loop import migration_of
+from rescheduler.runtime.planning_loop import make_migration
 from rescheduler.strategies.failed_pods import FailedPods, FailedPodsSettings
 from rescheduler_demo.plain import format_move
 from tests.support import builders as b
@@ -134,9 +134,9 @@ def test_there_is_no_gain_to_judge_and_nobody_rests_for_it() -> None:
 
 def test_its_order_says_that_it_is_a_removal_and_a_move_leaves_the_method_open() -> None:
     (move,) = plan_of(world()).moves
-    ordered = migration_of(move, 1, "now")
+    ordered = make_migration(move, 1, "now")
     assert (ordered.spec.fixed_method, ordered.spec.target, ordered.spec.pod.uid) == (Method.REMOVE, "", UID)
-    assert migration_of(replace(move, method=Method.EVICT, target="b"), 1, "now").spec.fixed_method is None
+    assert make_migration(replace(move, method=Method.EVICT, target="b"), 1, "now").spec.fixed_method is None
 
 
 def test_it_survives_the_journal_and_the_definition_allows_it() -> None:

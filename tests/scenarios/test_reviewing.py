@@ -6,8 +6,8 @@ import pytest
 
 from rescheduler.model.policy import Policy
 from rescheduler.planning.cycle import make_plan
-from rescheduler.runtime.approval_revalidator import refusals
-from rescheduler.runtime.planning_loop import migration_of
+from rescheduler.runtime.approval_revalidator import find_refusals
+from rescheduler.runtime.planning_loop import make_migration
 from rescheduler.strategies import discover
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster
@@ -19,4 +19,4 @@ POLICY = Policy(max_reschedule_pods=10, min_pod_age=0.0, cool_down=0.0)
 def test_nothing_of_a_fresh_plan_is_refused(seed: int) -> None:
     snapshot = random_cluster(seed, nodes=12, pods=80)
     plan = make_plan(snapshot, POLICY, [strategy(strategy.settings_type()) for strategy in discover().values()])
-    assert refusals(snapshot, POLICY, [migration_of(move, 1, "now") for move in plan.moves]) == {}
+    assert find_refusals(snapshot, POLICY, [make_migration(move, 1, "now") for move in plan.moves]) == {}

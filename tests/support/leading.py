@@ -30,15 +30,16 @@ from rescheduler.runtime.executor import MigrationExecutor
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.migration_controller import MigrationController
-from rescheduler.runtime.observer import Circumstances, Sightings
+from rescheduler.runtime.observer import ControllerObserver
 from rescheduler.runtime.pause_watcher import PauseWatcher
-from rescheduler.runtime.planning_loop import OrderTerms, order
+from rescheduler.runtime.planning_loop import OrderTerms, create_migrations
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
 from rescheduler.runtime.starting.holds import Holds
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from rescheduler.runtime.starting.windows import TimeWindows
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
+from tests.support.live import live
 from tests.support.migrations import undisturbed
 from tests.support.planning import planned
 from tests.support.pod_migrations import replace
@@ -75,7 +76,7 @@ class Leader:
         """A plan of these moves, which needs approval."""
         waiting = sum(each.awaits_approval for each in self.watching.migrations.active())
         terms = OrderTerms(Approval.REQUIRED, most, waiting)
-        return await order(plan_of(*moves), self.logbook, self.client.clock.now(), terms)
+        return await create_migrations(plan_of(*moves), self.logbook, self.client.clock.now(), terms)
 
     async def until(self, what: str, reached: Callable[[], Any]) -> Any:
         """Wait for something that shows on the board; what it gives."""
@@ -121,23 +122,27 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
         watching, pauses = Informers(client, "test"), PauseWatcher(PauseStore(client, space.name, STATE))
         board, observer, now = watching.migrations, MigrationObserver(client), client.clock.now
         logbook = MigrationStore(MigrationClient(client, now), board, lambda before, after: None)
-        hours = TimeWindows(board, given.timing, now)
-        consent = Holds(board, lambda: given.approval_timeout, pauses, hours, lambda: given.manner.timeout)
-        judge = CachedRevalidator(watching.capture, board, lambda: LENIENT)
+        now_live = live(
+            policy=lambda: replace(LENIENT, when=given.timing()),
+            concurrency=lambda: given.concurrency,
+            timeout=given.manner.timeout,
+            approval_timeout=given.approval_timeout,
+        )
+        hours = TimeWindows(board, now_live, now)
         gatekeeper = StartGate(
             board,
-            judge,
-            ConcurrencyLimits(board, lambda: given.concurrency, watching.replicas),
-            lambda: given.manner.timeout,
-            consent,
+            CachedRevalidator(watching.capture, board, live(policy=lambda: LENIENT)),
+            ConcurrencyLimits(board, now_live, watching.replicas),
+            Holds(board, now_live, pauses, hours),
+            now_live,
         )
-        sightings = Sightings(observer, watching.cache)
-        seen = Circumstances(sightings, board, lambda _: SteeringMethod.TEMPLATE)
+        seen = ControllerObserver(observer, board, lambda _: SteeringMethod.TEMPLATE)
         migrator = MigrationExecutor(
             logbook, seen, CommandSender(client), lambda: Lifecycle(given.manner), gatekeeper.check
         )
-        carrier = MigrationController(migrator, gatekeeper, board, sightings, now)
-        reviewing = ApprovalRevalidator(watching.capture, board, logbook, lambda: LENIENT, now)
+        carrier = MigrationController(migrator, gatekeeper, board, watching.cache, seen, now)
+        unwindowed = TimeWindows(board, live(), now)
+        reviewing = ApprovalRevalidator(watching, live(policy=lambda: LENIENT), logbook, unwindowed, now)
         tasks = [asyncio.create_task(watching.run())]
         try:
             await asyncio.wait_for(watching.wait_for_sync(), SECONDS)

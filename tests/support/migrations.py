@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
@@ -37,7 +37,8 @@ from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.runtime.executor import MigrationExecutor, StartDecision
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.starting.gate import StartDecision
 from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
 from tests.support.pod_migrations import pod_migration, replace
 from tests.testbed.api import ApiError
@@ -355,8 +356,13 @@ def _migrator(client: ApiClient, drive: Drive) -> MigrationExecutor:
         _FusedJournal(MigrationClient(client), drive.fuse),
         _FusedWriter(CommandSender(client), drive.fuse),
     )
+    observer = cast("MigrationObserver", _Told(MigrationObserver(client), drive))
     return MigrationExecutor(
-        journal, _Told(MigrationObserver(client), drive), writer, lambda: Lifecycle(drive.manner), admit
+        cast("MigrationClient", journal),
+        observer,
+        cast("CommandSender", writer),
+        lambda: Lifecycle(drive.manner),
+        admit,
     )
 
 

@@ -15,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
@@ -30,9 +30,10 @@ from rescheduler.model.policy import Policy
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.controller import run_beside
 from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Informers
-from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
+from rescheduler.runtime.recovery_controller import RecoveryController
 from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.informers import informers
+from tests.support.live import live
 from tests.support.migrations import Fuse, Killed, undisturbed
 from tests.testbed.processes import until
 
@@ -122,10 +123,12 @@ async def _live(
     (settings, policy), (ready, stop) = manner, signals
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         watching = Informers(client, "test", (*WATCHED, CRON_JOBS))
-        known = Known(watching.cache, MigrationCache(), lambda: policy, lambda: settings, client.clock.now)
         recorder = EventRecorder(client, "test", client.clock.now)
-        hands = Hands(RecordOwners(client), _FusedWriter(CommandSender(client), found), recorder, found.count)
-        recovery = RecoveryController(known, hands)
+        sender = cast("CommandSender", _FusedWriter(CommandSender(client), found))
+        now_live = live(policy=lambda: policy, recovery=lambda: settings)
+        known = informers(cache=watching.cache, now=client.clock.now)
+        recovery = RecoveryController(RecordOwners(client), known, now_live, sender, recorder)
+        recovery.count_outcome = found.count
         async with run_beside(watching.run()) as following:
             async with asyncio.timeout(SECONDS):
                 await watching.wait_for_sync()

@@ -8,19 +8,24 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
 import msgspec
 
 from rescheduler import app
-from rescheduler.app.servers import Page, PageParts, page_of
+from rescheduler.app.context import AppContext
+from rescheduler.app.servers import Page, make_page
+from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ServerClock
-from rescheduler.kube.pause_state import PauseDetails
+from rescheduler.kube.connection import Connection
+from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, PodMigration
 from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve
@@ -60,6 +65,17 @@ class Read(Informers):
         return self.lacks
 
 
+class _Usage:
+    """Whoever measures for a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    @property
+    def current(self) -> UsagePoller | None:
+        return self._stage.metering
+
+
 @dataclass
 class Stage:
     """A cluster in memory and the page that shows it."""
@@ -73,19 +89,26 @@ class Stage:
     def __post_init__(self) -> None:
         self.watching = Read(self.clock)
         self.live_config = LiveConfig(app.configuration(None, {"minPodAge": "0s", **self.overrides}), self.clock())
-        self.page: Page = page_of(
-            PageParts(
-                live_config=self.live_config,
-                watching=self.watching,
-                identity=IDENTITY,
-                cluster="the test's cluster",
-                now=self.clock,
-                paused=lambda: self.pause,
-                local=self.local,
-                checks={"caches": self.watching.why_not_ready},
-                metering=lambda: self.metering,
-            )
+        own = cast("ApiClient", _Client(self.clock))
+        context = AppContext(
+            live=self.live_config,
+            own=own,
+            client=own,
+            connection=cast("Connection", SimpleNamespace(source="the test's cluster")),
+            namespace="ours",
+            identity=IDENTITY,
+            informers=self.watching,
+            election=None,
+            pause_store=cast("PauseStore", None),
+            pauses=cast("PauseWatcher", self),
+            metrics=Metrics(),
+            usage=cast("UsageMonitor", _Usage(self)),
         )
+        self.page: Page = make_page(context, {"caches": self.watching.why_not_ready}, local=self.local)
+
+    def current(self) -> PauseDetails | None:
+        """The pause, as a watcher has it."""
+        return self.pause
 
     def put(self, kind: str, body: Json) -> None:
         """An object comes or changes."""

@@ -6,17 +6,21 @@ import asyncio
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from rescheduler import app
-from rescheduler.app.admission import AdmissionContext, AdmissionServices
+from rescheduler.app.admission import AdmissionServices
+from rescheduler.app.context import AppContext
 from rescheduler.app.controller import OwnObject
 from rescheduler.app.planning_loop import PlanningLoop
+from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Connection
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.pause_state import PauseDetails
+from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.events import Subject
 from rescheduler.migration.observation import SteeringMethod
@@ -24,6 +28,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.planning.thresholds import HotStreaks
+from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.starting.windows import TimeWindows
@@ -41,11 +46,30 @@ def configured(**overrides: object) -> Any:
     return app.configuration(None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides})
 
 
+def context_of(held: LiveConfig, informers: Informers, cycles: Cycles | None = None) -> AppContext:
+    client = cast("ApiClient", _Client(lambda: NOW))
+    return AppContext(
+        live=held,
+        own=client,
+        client=client,
+        connection=cast("Connection", SimpleNamespace(source="test")),
+        namespace="ours",
+        identity="replica-1",
+        informers=informers,
+        election=None,
+        pause_store=cast("PauseStore", None),
+        pauses=cast("PauseWatcher", cycles),
+        metrics=Metrics(),
+        usage=cast("UsageMonitor", cycles),
+    )
+
+
 @dataclass
 class Cycles:
     """A hot node, and all that a cycle needs; `meanwhile` happens when the plan has been made."""
 
     meanwhile: Callable[[LiveConfig], object] = lambda _: None
+    polled: Callable[[LiveConfig], object] = lambda _: None
     ordered: list[PodMigration] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
 
@@ -56,20 +80,11 @@ class Cycles:
         for number in range(2):
             stage.pod(f"web-{number}", "a", cpu="1800m")
         self.live_config = live_config()
-        board, policy = stage.watching.migrations, self.live_config.policy
-        hours = TimeWindows(board, lambda: policy().when, lambda: NOW)
+        self.informers = stage.watching
+        hours = TimeWindows(self.informers.migrations, self.live_config, lambda: NOW)
         stage.watching.stale = lambda: ""  # type: ignore[method-assign] # nothing is watched that could be
-        self.cycling = PlanningLoop(
-            self.live_config,
-            stage.watching,
-            cast("MigrationStore", self),
-            cast("PauseWatcher", self),
-            Metrics(),
-            self._planned,
-            lambda: NOW,
-            hours,
-            HotStreaks(),
-        )
+        context = context_of(self.live_config, stage.watching, self)
+        self.cycling = PlanningLoop(context, cast("MigrationStore", self), hours, HotStreaks(), self._planned)
 
     def _planned(self, plan: Plan, at: float, seconds: float) -> None:
         self.plans.append(plan)
@@ -82,6 +97,9 @@ class Cycles:
     async def refresh(self) -> bool:
         return True
 
+    async def wait_until_polled(self) -> None:
+        self.polled(self.live_config)
+
     def current(self) -> PauseDetails | None:
         return None
 
@@ -89,7 +107,7 @@ class Cycles:
         """One cycle."""
 
         async def cycle() -> None:
-            planning, _ = self.cycling.duties(None, asyncio.Event())
+            planning, _ = self.cycling.tasks(None, asyncio.Event())
             assert await planning.run_once()
 
         asyncio.run(cycle())
@@ -114,7 +132,7 @@ def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
     cycles = Cycles()
     wanted = migration_spec("web-9", strategy="LoadBalancing", windowed=True)
     before = pod_migration("shop", "before", wanted, MigrationStatus(Phase.COMPLETED, start_time=NOW - 60, attempts=1))
-    cycles.cycling.watching.migrations.put(before)
+    cycles.informers.migrations.put(before)
     for most in (1, 2):
         cycles.live_config.swap(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
         cycles.once()
@@ -124,12 +142,7 @@ def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
 
 
 def test_a_plan_waits_for_what_is_used_and_goes_by_what_is_in_force_then() -> None:
-    cycles = Cycles()
-
-    async def heard() -> None:
-        cycles.live_config.swap(configured(cpuThreshold=95.0), (), NOW)
-
-    cycles.cycling = replace(cycles.cycling, heard=heard)
+    cycles = Cycles(polled=lambda live_config: live_config.swap(configured(cpuThreshold=95.0), (), NOW))
     cycles.once()
     assert [len(plan.moves) for plan in cycles.plans] == [0]
 
@@ -138,28 +151,27 @@ def test_a_change_calls_for_a_plan_at_once_and_its_interval_is_the_new_one() -> 
     cycles = Cycles()
 
     async def story() -> None:
-        planning, _ = cycles.cycling.duties(None, asyncio.Event())
+        planning, _ = cycles.cycling.tasks(None, asyncio.Event())
         cycles.live_config.swap(configured(reschedulingInterval="7s"), (), NOW)
-        assert planning.called.is_set()
-        assert callable(planning.every)
-        assert planning.every() == 7.0
+        assert planning.wake.is_set()
+        assert callable(planning.interval)
+        assert planning.interval() == 7.0
 
     asyncio.run(story())
 
 
 def steering(held: LiveConfig) -> AdmissionServices:
-    client = cast("ApiClient", _Client(lambda: NOW))
-    return AdmissionServices(AdmissionContext(held, "ours", client, client, Read(lambda: NOW), Metrics(), "replica-1"))
+    return AdmissionServices(context_of(held, Read(lambda: NOW)))
 
 
 async def test_the_webhook_leaves_namespaces_alone_that_were_excluded_meanwhile() -> None:
     held = live_config(**{"webhook.enabled": True})
     found = steering(held)
     found._registration.in_force = True
-    assert found.steered("shop") is SteeringMethod.WEBHOOK
+    assert found.steering("shop") is SteeringMethod.WEBHOOK
     held.swap(configured(**{"webhook.enabled": True, "excludedNamespaces": ["shop"]}), (), NOW)
-    assert found.steered("shop") is SteeringMethod.TEMPLATE
-    assert found._keeping.called.is_set(), "the API server is told at once"
+    assert found.steering("shop") is SteeringMethod.TEMPLATE
+    assert found._webhook_task.wake.is_set(), "the API server is told at once"
     wanted = found._registration._configuration.wanted(None)
     assert wanted["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["ours", "shop"]
 
@@ -174,9 +186,9 @@ def test_a_webhook_configuration_wants_what_it_was_told_last() -> None:
 async def test_nodes_are_avoided_by_the_settings_in_force() -> None:
     held = live_config()
     found = steering(held)
-    assert "Evicted" in found._known_by.failed_reasons
+    assert "Evicted" in found._advisor_settings.failed_reasons
     held.swap(configured(**{"recovery.enabled": False, "recovery.forgetAfter": "5s"}), (), NOW)
-    assert (found._known_by.failed_reasons, found._known_by.forget_after) == ((), 5.0)
+    assert (found._advisor_settings.failed_reasons, found._advisor_settings.forget_after) == ((), 5.0)
 
 
 @dataclass
@@ -194,8 +206,12 @@ class Reads:
 
 
 def known_as(stage: Stage, reads: Reads) -> Subject:
-    lease = ("leases", "kube-rescheduler")
-    return asyncio.run(OwnObject(stage.watching.cache, cast("MigrationObserver", reads), "ours", lease).known_as())
+    context = replace(
+        context_of(live_config(), stage.watching),
+        namespace="leases",
+        connection=cast("Connection", SimpleNamespace(source="test", namespace="ours")),
+    )
+    return asyncio.run(OwnObject(context, cast("MigrationObserver", reads)).subject())
 
 
 def test_events_are_about_our_pod_where_we_run_in_the_cluster() -> None:

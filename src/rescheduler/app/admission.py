@@ -1,7 +1,7 @@
-"""The webhook and the extender, put together: what every replica serves, and what the leader keeps for it.
+"""The webhook and the extender: what every replica serves, and the registration that the leader keeps.
 
-Replicas answer from their own copy of the cluster, with a client that is not bound to leadership; the leader registers
-the webhook and finds out whether it is in force, by which evictions are steered.
+Replicas answer from their own caches, with a client that may always write. The leader registers the webhook and checks
+whether it is active, which decides how evictions are steered.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from rescheduler.admission.extender import Extender
 from rescheduler.admission.registration import Registration, WebhookServer
 from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
 from rescheduler.admission.webhook import PodMutator
+from rescheduler.app.context import AppContext
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import LiveConfig
 from rescheduler.config.schema import SteeringMode as Wanted
-from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.events import EventQueue, EventRecorder
+from rescheduler.kube.events import EventQueue
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.webhook import MUTATE, CertificateFiles, WebhookSettings
@@ -33,10 +32,8 @@ from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.advice import NewPod
 from rescheduler.runtime.controller import Runnable
-from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.stale_gates import StaleGateController
-from rescheduler.web.metrics import Metrics
 
 FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
 _NODES = 4 * 2**20  # bytes: names of more nodes than there can be, or some hundred whole ones
@@ -48,109 +45,95 @@ _TRIES = 30  # in a row, soon one after the other; then it is not to be had, and
 _log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionContext:
-    """What it stands on."""
-
-    live_config: LiveConfig
-    namespace: str
-    """Ours."""
-    own: ApiClient
-    """May always write."""
-    leading: ApiClient
-    """Writes only while we lead."""
-    watching: Informers
-    metrics: Metrics
-    identity: str
-
-
 class AdmissionServices:
-    """The parts, and the loops that run them."""
+    """The webhook and the extender of one replica."""
 
-    def __init__(self, ground: AdmissionContext) -> None:
-        self._ground = ground
-        watching, now = ground.watching, ground.own.clock.now
-        self._fields = fields = ground.live_config.config.fields  # of ours, all that needs a restart to change
-        self._settings = webhook_settings(ground.live_config.config, ground.namespace)
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        informers = context.informers
+        self._fields = fields = context.live.config.fields  # of ours, all that needs a restart to change
+        self._settings = webhook_settings(context.live.config, context.namespace)
         self._unasked = self._settings.unasked
-        self._bulletins = EventQueue(EventRecorder(ground.own, ground.identity, now))
+        self._bulletins = EventQueue(context.recorder)
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
-        self._known_by = self._settings_of_knowledge()
-        self._knowledge = PlacementAdvisor(watching.cache, watching.migrations, lambda: self._known_by, now)
-        self._serving = self._secure()
-        self._plain = self._insecure()
-        served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
-        self._registration = Registration(ground.leading, self._settings, served, ground.leading.clock.now)
+        self._advisor_settings = self._make_advisor_settings()
+        self._advisor = PlacementAdvisor(
+            informers.cache, informers.migrations, lambda: self._advisor_settings, context.now
+        )
+        self._secure_server = self._secure()
+        self._plain_server = self._insecure()
+        served = self._secure_server.why_not if self._secure_server is not None else lambda: "it is not served"
+        self._registration = Registration(context.client, self._settings, served, context.client.clock.now)
         self._last_in_force: float | None = None
         self._failures = 0
-        self._keeping = PeriodicTask("webhook", _KEPT_EVERY, self._keep)
-        ground.live_config.listen(self._changed)
+        self._webhook_task = PeriodicTask("webhook", _KEPT_EVERY, self._keep)
+        context.live.listen(self._changed)
 
     @property
-    def everybody(self) -> list[Runnable]:
-        """What every replica does."""
-        ungater = StaleGateController(
-            self._ground.watching.cache,
-            MigrationObserver(self._ground.own),
-            CommandSender(self._ground.own),
-            self._ground.own.clock.now,
+    def replica_tasks(self) -> list[Runnable]:
+        """The tasks of every replica."""
+        stale_gates = StaleGateController(
+            self._context.informers.cache,
+            MigrationObserver(self._context.own),
+            CommandSender(self._context.own),
+            self._context.own.clock.now,
         )
-        loops: list[Runnable] = [ungater, self._bulletins]  # gates may be left of a time when they were wanted
-        if self._serving is not None:
-            loops.append(_Served(self._serving))
-        if self._plain is not None:
-            loops.append(_Listening(self._plain))
+        loops: list[Runnable] = [stale_gates, self._bulletins]  # gates may be left from an earlier configuration
+        if self._secure_server is not None:
+            loops.append(_Served(self._secure_server))
+        if self._plain_server is not None:
+            loops.append(_Listening(self._plain_server))
         return loops
 
     @property
-    def duties(self) -> Sequence[Runnable]:
-        """What the leader does: see to the webhook, or, if there is none any more, that nobody is asked to ask it."""
+    def leader_tasks(self) -> Sequence[Runnable]:
+        """The tasks of the leader: register the webhook, or remove its registration if it is disabled."""
         wanted = self._fields.webhook.enabled
-        return [self._keeping if wanted else PeriodicTask("no webhook", _UNWANTED_EVERY, self._unregister)]
+        return [self._webhook_task if wanted else PeriodicTask("no webhook", _UNWANTED_EVERY, self._unregister)]
 
-    def keeps_off(self) -> bool:
-        """Whether new pods are kept off nodes where they failed, as far as we can see to it.
+    def steers_pods(self) -> bool:
+        """Whether new pods are kept off nodes where they failed, as far as possible.
 
-        A webhook that is not in force for long may never be: then it is as if there were none.
+        A webhook that has not been active for long may never become active; then it counts as disabled.
         """
         if not self._fields.webhook.enabled or self._registration.in_force:
             return True
         if self._last_in_force is None:
-            self._last_in_force = time.monotonic()  # we have only begun to lead
+            self._last_in_force = time.monotonic()  # this replica has just begun to lead
         return time.monotonic() - self._last_in_force > _PATIENCE
 
-    def steered(self, namespace: str) -> SteeringMethod:
+    def steering(self, namespace: str) -> SteeringMethod:
         """How evictions in a namespace are steered now."""
         if not self._registration.in_force or namespace in self._unasked:
             return SteeringMethod.TEMPLATE
         return SteeringMethod.NOMINATE if self._wants_gate else SteeringMethod.WEBHOOK
 
     def why_not_served(self) -> str:
-        """Why this replica does not serve what it should; empty if it does."""
-        return self._serving.why_not() if self._serving is not None else ""
+        """Why this replica does not serve the webhook; empty if it does."""
+        return self._secure_server.why_not() if self._secure_server is not None else ""
 
-    def _settings_of_knowledge(self) -> AdvisorSettings:
-        recovery = self._ground.live_config.recovery()
-        reasons = recovery.failed_reasons if recovery.enabled else ()  # else nobody records what we avoid
+    def _make_advisor_settings(self) -> AdvisorSettings:
+        recovery = self._context.live.recovery()
+        reasons = recovery.failed_reasons if recovery.enabled else ()  # otherwise no failures are recorded
         return AdvisorSettings(recovery.forget_after, self._wants_gate, reasons)
 
     def _changed(self) -> None:
-        """Go by another configuration, as far as it can be changed: whose pods are left alone, and what is avoided."""
-        self._settings = webhook_settings(self._ground.live_config.config, self._ground.namespace)
-        self._unasked, self._known_by = self._settings.unasked, self._settings_of_knowledge()
+        """Apply the parts of a new configuration that need no restart."""
+        self._settings = webhook_settings(self._context.live.config, self._context.namespace)
+        self._unasked, self._advisor_settings = self._settings.unasked, self._make_advisor_settings()
         self._registration.exclude(self._settings.excluded_namespaces)
-        self._keeping.called.set()
+        self._webhook_task.wake.set()
 
     def _secure(self) -> WebhookServer | None:
         fields = self._fields
         routes = self._extender() if fields.extender.enabled else {}
         if fields.webhook.enabled:
-            routes[MUTATE] = PodMutator(self._knowledge, lambda: self._unasked, self._ground.own.clock.now).review
+            routes[MUTATE] = PodMutator(self._advisor, lambda: self._unasked, self._context.own.clock.now).review
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
-        serving = WebhookServer(self._ground.own, self._settings, routes, _manner())
-        serving.knows = self._ground.watching.why_not_ready
-        serving.report = self._ground.metrics.requests.observe_answer
+        serving = WebhookServer(self._context.own, self._settings, routes, _limits())
+        serving.knows = self._context.informers.why_not_ready
+        serving.report = self._context.metrics.requests.observe_answer
         return serving
 
     def _insecure(self) -> AdmissionServer | None:
@@ -158,43 +141,43 @@ class AdmissionServices:
         if not (fields.extender.enabled and fields.extender.insecure_port):
             return None
         address = Address(fields.webhook.bind_address, fields.extender.insecure_port)
-        server = AdmissionServer(self._extender(), None, address, _manner())
-        server.report = self._ground.metrics.requests.observe_answer
+        server = AdmissionServer(self._extender(), None, address, _limits())
+        server.report = self._context.metrics.requests.observe_answer
         return server
 
     def _extender(self) -> dict[str, Handler]:
-        extender = Extender(self._knowledge, self._tell, lambda: self._settings.excluded_namespaces)
+        extender = Extender(self._advisor, self._tell, lambda: self._settings.excluded_namespaces)
         return {FILTER: extender.filter, PRIORITIZE: extender.prioritize}
 
-    def _tell(self, newcomer: NewPod, why: str) -> None:
-        """Tell people that the extender has nothing left to refuse; not of pods that nobody knows."""
-        row = self._ground.watching.cache.row("Pod", (newcomer.namespace, newcomer.name))
-        if row is None or row.uid != newcomer.uid or row.node:
+    def _tell(self, pod: NewPod, why: str) -> None:
+        """Record an Event when the extender leaves no node for a pod that the cache knows."""
+        row = self._context.informers.cache.row("Pod", (pod.namespace, pod.name))
+        if row is None or row.uid != pod.uid or row.node:
             return
-        pod = Subject("Pod", newcomer.namespace, newcomer.name, newcomer.uid)
+        subject = Subject("Pod", pod.namespace, pod.name, pod.uid)
         for news in self._bulletins.add(
-            [ObjectEvent(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]
+            [ObjectEvent(subject, subject, "NoNodeLeft", "Schedule", why, pod.uid, warning=True)]
         ):
-            _log.warning(news.note, pod=f"{newcomer.namespace}/{newcomer.name}")
+            _log.warning("no node left", why=news.note, pod=f"{pod.namespace}/{pod.name}")
 
     async def _keep(self) -> None:
-        with suppress(ClusterError):  # it has said why it is not in force, once
+        with suppress(ClusterError):  # the registration has logged it
             await self._registration.keep()
-        self._ground.metrics.replica.set_webhook_in_force(yes=self._registration.in_force)
+        self._context.metrics.replica.set_webhook_in_force(yes=self._registration.in_force)
         self._failures = 0 if self._registration.in_force else self._failures + 1
         if self._registration.in_force:
             self._last_in_force = time.monotonic()
         if (0 < self._failures < _TRIES) or self._registration.changing:
-            asyncio.get_running_loop().call_later(_SOON, self._keeping.called.set)
+            asyncio.get_running_loop().call_later(_SOON, self._webhook_task.wake.set)
 
     async def _unregister(self) -> None:
-        """Have API servers ask no more for a webhook that was served once."""
+        """Remove the registration of a webhook that was enabled before."""
         try:
             await self._registration.remove()
         except ApiError as error:
             if error.status != 403:
                 raise
-            _log.debug("whether a webhook is still registered cannot be seen", why=error.message)
+            _log.debug("webhook registration not readable", why=error.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +194,12 @@ class _Listening:
 
     async def run(self) -> None:
         async with self.server:
-            _log.info("the extender listens without TLS", address=str(self.server.address))
+            _log.info("extender listening without TLS", address=str(self.server.address))
             await asyncio.get_running_loop().create_future()
 
 
 def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:
-    """Where the webhook is, by the configuration."""
+    """The settings of the webhook from the configuration."""
     fields = config.fields.webhook
     given = fields.certificates
     files = None
@@ -236,5 +219,5 @@ def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:
     )
 
 
-def _manner() -> ServerLimits:
+def _limits() -> ServerLimits:
     return ServerLimits(bodies={FILTER: _NODES, PRIORITIZE: _NODES})

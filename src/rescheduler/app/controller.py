@@ -1,7 +1,4 @@
-"""Re-reading, put together: the configuration's file and its flags, and what Events about it are told of.
-
-`cli.run` opens the file; the controller, and its rehearsal, follow it for as long as they run.
-"""
+"""Runs the controller: makes its parts, wires them, and runs them until it is stopped. Also the dry run."""
 
 from __future__ import annotations
 
@@ -10,20 +7,21 @@ import platform
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
 
-from rescheduler.app.admission import AdmissionContext, AdmissionServices
+from rescheduler.app.admission import AdmissionServices
+from rescheduler.app.context import AppContext
 from rescheduler.app.planning import LiveCluster
-from rescheduler.app.planning_loop import PlanningLoop, cycle_of
-from rescheduler.app.servers import Doorway, Front, Knowing
+from rescheduler.app.planning_loop import PlanningLoop, make_cycle
+from rescheduler.app.servers import WebOptions, WebServer
 from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin
-from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.client import ApiClient, RateLimiter
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.crd_installer import install_crd
@@ -50,12 +48,12 @@ from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Informers
 from rescheduler.runtime.maintenance import CordonController
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.migration_controller import MigrationController
-from rescheduler.runtime.observer import Circumstances, Sightings
+from rescheduler.runtime.observer import ControllerObserver
 from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
-from rescheduler.runtime.outcomes import ASSESS_EVERY, AssessmentInputs, OutcomeAssessor
+from rescheduler.runtime.outcomes import ASSESS_EVERY, OutcomeAssessor
 from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.reconciler import PeriodicTask
-from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
+from rescheduler.runtime.recovery_controller import RecoveryController
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
 from rescheduler.runtime.starting.holds import Holds
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
@@ -65,151 +63,96 @@ from rescheduler.web.auth import check_insecure_local
 from rescheduler.web.metrics import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
+_CORDONS_EVERY = 10.0  # seconds; a change of a node runs it earlier
 
 
 def open_config(path: str, overrides: Mapping[str, object]) -> tuple[Configuration, Origin | None]:
-    """The file's configuration with flags over it, and where to look for changes: nowhere, if it came by a pipe."""
+    """Read the file's configuration with flags over it; the origin is None if the file cannot change (a pipe)."""
     file = ConfigFile(path, overrides, settings_by_name())
     text = file.text()
     return file.read(text), Origin(file, text) if file.can_change else None
 
 
-def watch_config(
-    origin: Origin, live_config: LiveConfig, audience: ReloadAudience, now: Callable[[], float]
-) -> PeriodicTask:
-    """Re-reads the configuration file as it changes; every replica does."""
-    return PeriodicTask(
-        "re-read the configuration", EVERY, ConfigWatcher(origin.file, origin.text, live_config, audience, now).check
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class OwnObject:
-    """By which object people know this controller."""
-
-    cache: ClusterCache
-    observer: MigrationObserver
-    pods: str
-    """The namespace that we run in, if we run in the cluster."""
-    lease: tuple[str, str]
-    """Namespace and name of our Lease."""
-
-    async def known_as(self) -> Subject:
-        """This replica's pod; outside of the cluster the Lease, be there one or not."""
-        pod: Pod | None = self.cache.row("Pod", (self.pods, platform.node()))
-        if pod is not None:
-            return Subject("Pod", pod.namespace, pod.name, pod.uid)
-        namespace, name = self.lease
-        try:
-            lease = await self.observer.find("Lease", namespace, name)
-        except ClusterError as error:
-            _log.debug("our Lease cannot be read; it is told of without its UID", why=str(error))
-            lease = None
-        return Subject("Lease", namespace, name, lease["metadata"]["uid"] if lease is not None else "")
-
-
-_CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
-
-
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """How the controller is to run."""
+    """How to run the controller."""
 
     live: LiveCluster
     config: Configuration
     once: bool = False
-    """Carry one plan out, and end."""
+    """Execute one plan, then end."""
     insecure_local: bool = False
-    """Whoever reaches the page from this machine may use its buttons."""
+    """Allow actions on the page from this machine without a token."""
     port: int | None = None
-    """Where the page is served; 0 is a free port, None what the configuration says."""
+    """The port of the page; 0 is a free port, None takes the configured one."""
     opened: Callable[[str], None] = field(default=lambda address: None)
-    """Told the page's address."""
+    """Called with the page's address."""
     origin: Origin | None = None
-    """Where the configuration comes from, to be read again when it changes."""
+    """Where the configuration was read from, to be re-read when it changes."""
 
 
-async def run_controller(running: RunRequest, stop: asyncio.Event) -> Counter[Phase]:
-    """Run until asked to stop, or with `once` until one plan is carried out; how many moves of it ended how."""
-    fields = running.config.fields
-    port = running.port if running.port is not None else fields.web.port or None
-    if running.insecure_local:
+async def run_controller(request: RunRequest, stop: asyncio.Event) -> Counter[Phase]:
+    """Run until stopped, or with `once` until one plan is executed; count how its moves ended."""
+    fields, outcome = request.config.fields, Counter[Phase]()
+    port = request.port if request.port is not None else fields.web.port or None
+    if request.insecure_local:
         check_insecure_local(fields.web.bind_address, port)
-    connection, timeout = running.live.connection(), running.live.request_timeout
-    metrics, live_config = Metrics(), LiveConfig(running.config, time.time())
+    async with _connected(request, stop) as context:
+        if context is None:
+            return outcome
+        admission = AdmissionServices(context)
+        checks = {"caches": context.informers.why_not_ready, "webhook": admission.why_not_served}
+        options = WebOptions(fields.web.bind_address, port, fields.web.page, request.insecure_local, request.opened)
+        web = WebServer(context, options, checks)
+        controller = _make_controller(context, request, admission, web, outcome, stop)
+        async with web.serving():
+            if await finish_before(context.pauses.refresh(), stop):
+                await controller.run(stop)
+    return outcome
+
+
+@asynccontextmanager
+async def _connected(request: RunRequest, stop: asyncio.Event) -> AsyncGenerator[AppContext | None]:
+    """Connect to the cluster and install the CRD; None if stopped before."""
+    config, connection, timeout = request.config, request.live.connection(), request.live.request_timeout
+    metrics, live = Metrics(), LiveConfig(config, time.time())
     report = metrics.requests.reporter(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
         own.report = report
         if not await finish_before(install_crd(own), stop):
-            return Counter()
-        election = election_of(running.config, connection, own)
+            yield None
+            return
+        election = make_elector(config, connection, own)
         async with ApiClient(
             connection,
             request_timeout=timeout,
             may_write=election.may_act if election is not None else lambda: True,
-            pace=_pace(running.config),
+            pace=_rate_limiter(config),
         ) as client:
             client.report = report
             identity = election.lease.identity if election is not None else platform.node()
-            watching = Informers(client, connection.source)
-            meters = UsageMonitor(live_config, client, lambda: watching.cache.rows("Pod"))
-            namespace = fields.leader_election.resource_namespace or connection.namespace
-            pausing = PauseStore(own, namespace, state_name(fields.leader_election.resource_name))
-            pauses = PauseWatcher(pausing, EventRecorder(own, identity, own.clock.now), own.clock.now)
-            steering = AdmissionServices(
-                AdmissionContext(live_config, namespace, own, client, watching, metrics, identity)
+            leases = config.fields.leader_election
+            namespace = leases.resource_namespace or connection.namespace
+            informers = Informers(client, connection.source)
+            pause_store = PauseStore(own, namespace, state_name(leases.resource_name))
+            yield AppContext(
+                live=live,
+                own=own,
+                client=client,
+                connection=connection,
+                namespace=namespace,
+                identity=identity,
+                informers=informers,
+                election=election,
+                pause_store=pause_store,
+                pauses=PauseWatcher(pause_store, EventRecorder(own, identity, own.clock.now), own.clock.now),
+                metrics=metrics,
+                usage=UsageMonitor(live, client, lambda: informers.cache.rows("Pod")),
             )
-            checks = {"caches": watching.why_not_ready, "webhook": steering.why_not_served}
-            doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)
-            front = Front(
-                Knowing(
-                    live_config,
-                    own,
-                    connection.source,
-                    identity,
-                    watching,
-                    election,
-                    pausing,
-                    pauses,
-                    metrics,
-                    checks,
-                    metering=lambda: meters.current,
-                ),
-                doorway,
-            )
-            recorder = EventRecorder(client, identity, client.clock.now)
-            ourselves = OwnObject(
-                watching.cache,
-                MigrationObserver(own),
-                connection.namespace,
-                (namespace, fields.leader_election.resource_name),
-            )
-            audience = ReloadAudience(
-                metrics.config.count_reload, EventRecorder(own, identity, own.clock.now), ourselves.known_as
-            )
-            reads = [watch_config(running.origin, live_config, audience, own.clock.now)] if running.origin else []
-            parts = _Parts(
-                running,
-                live_config,
-                client,
-                election,
-                recorder,
-                watching,
-                steering,
-                metrics,
-                pauses,
-                front,
-                meters,
-                reads,
-            )
-            async with front.served():
-                if await finish_before(pauses.refresh(), stop):
-                    await parts.controller(stop).run(stop)
-            return parts.outcome
 
 
-def election_of(config: Configuration, connection: Connection, client: ApiClient) -> LeaderElector | None:
-    """Our part in the election; None where the configuration says that there is nobody else."""
+def make_elector(config: Configuration, connection: Connection, client: ApiClient) -> LeaderElector | None:
+    """The leader election of this replica; None if the configuration disables it."""
     wanted = config.fields.leader_election
     if not wanted.leader_elect:
         return None
@@ -221,186 +164,185 @@ def election_of(config: Configuration, connection: Connection, client: ApiClient
     return LeaderElector(client, lease, LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period))
 
 
-def _pace(config: Configuration) -> RateLimiter | None:
+def _rate_limiter(config: Configuration) -> RateLimiter | None:
     wanted = config.fields.client_connection
     if wanted.qps is None:
         return None
     return RateLimiter(wanted.qps, wanted.burst or max(1, round(wanted.qps)))
 
 
+def _make_controller(
+    context: AppContext,
+    request: RunRequest,
+    admission: AdmissionServices,
+    web: WebServer,
+    outcome: Counter[Phase],
+    stop: asyncio.Event,
+) -> Controller:
+    """Wire the controller."""
+    live, client, informers, usage = context.live, context.client, context.informers, context.usage
+    migrations, cache, now, once = informers.migrations, informers.cache, client.clock.now, request.once
+    observer, sender = MigrationObserver(client), CommandSender(client)
+    sender.refused = context.metrics.moves.count_refusal
+    events = EventQueue(EventRecorder(client, context.identity, now))
+
+    def notify(before: PodMigration, after: PodMigration) -> None:
+        events.add(events_for(before, after))
+        context.metrics.moves.observe(before, after)
+
+    store = MigrationStore(MigrationClient(client, now), migrations, notify)
+    windows = TimeWindows(migrations, live, now)
+    gate = StartGate(
+        migrations,
+        CachedRevalidator(informers.capture, migrations, live),
+        ConcurrencyLimits(migrations, live, informers.replicas),
+        Holds(migrations, live, context.pauses, windows),
+        live,
+    )
+    controller_observer = ControllerObserver(observer, migrations, admission.steering)
+    executor = MigrationExecutor(store, controller_observer, sender, live.lifecycle, gate.check)
+    controller = MigrationController(executor, gate, migrations, cache, controller_observer, now)
+
+    assessor = OutcomeAssessor(informers, live, store, now, context.metrics.outcomes.observe, usage.why_missing)
+    assessing = PeriodicTask("assess outcomes", ASSESS_EVERY, assessor.assess)
+
+    def needed(at: float) -> set[ObjectKey]:
+        return assessor.needed(at) | windows.needed(at)
+
+    collector = GarbageCollector(store, OrphanCleaner(cache, observer, sender), live, controller.is_busy, needed, now)
+
+    def is_emptied(labels: Labels) -> bool:
+        return any(is_mandatory(name) for name in live.policy().strategies_for(labels))
+
+    cordons = CordonController(cache, observer, sender, should_cordon=is_emptied)
+    cordoning = PeriodicTask("cordons", _CORDONS_EVERY, lambda: cordons.reconcile(now()))
+    cache.listen(lambda kind, key, version: cordoning.wake.set() if kind == "Node" else None)
+    live.listen(cordoning.wake.set)
+
+    streaks = HotStreaks()
+    informers.add_overlay(usage.with_usage)
+    if not once:  # a single plan has no earlier cycles
+        informers.add_overlay(streaks.with_streaks)
+    planning = PlanningLoop(context, store, windows, streaks, web.show_plan)
+
+    def may_recover() -> bool:
+        return admission.steers_pods() and context.pauses.current() is None
+
+    recovery = RecoveryController(
+        RecordOwners(client), informers, live, sender, EventRecorder(client, context.identity, now), may_recover
+    )
+    recovery.count_outcome = context.metrics.count_recovery
+    live.listen(recovery.restart)
+    return Controller(
+        informers=informers,
+        election=context.election,
+        gate=gate,
+        migrations=controller,
+        # Outcomes are assessed before the garbage collector removes their migrations.
+        startup_tasks=[
+            PeriodicTask("first usage poll", 0.0, usage.wait_until_polled),
+            assessing,
+            PeriodicTask("garbage collection", 0.0, lambda: collector.collect(now())),
+            cordoning,
+        ],
+        leader_tasks=[
+            events,
+            collector,
+            cordoning,
+            assessing,
+            *planning.tasks(outcome if once else None, stop),
+            *([] if once else [*admission.leader_tasks, recovery]),
+        ],
+        shutdown_tasks=[
+            PeriodicTask("write events", 0.0, events.flush),
+            PeriodicTask("write events of recovery", 0.0, recovery.flush),
+        ],
+        grace=lambda: live.config.fields.migration.shutdown_grace_period,
+        replica_tasks=[
+            context.pauses,
+            usage,
+            *([] if once else [*_watch_config(context, request.origin), *admission.replica_tasks]),
+        ],
+    )
+
+
+def _watch_config(context: AppContext, origin: Origin | None) -> list[Runnable]:
+    """Re-reads the configuration file on every replica."""
+    if origin is None:
+        return []
+    own_object = OwnObject(context, MigrationObserver(context.own))
+    audience = ReloadAudience(context.metrics.config.count_reload, context.recorder, own_object.subject)
+    watcher = ConfigWatcher(origin.file, origin.text, context.live, audience, context.now)
+    return [PeriodicTask("re-read configuration", EVERY, watcher.check)]
+
+
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """What the controller is made of."""
+class OwnObject:
+    """The object that stands for this replica in Events."""
 
-    running: RunRequest
-    live_config: LiveConfig
-    client: ApiClient
-    election: LeaderElector | None
-    recorder: EventRecorder
-    watching: Informers
-    steering: AdmissionServices
-    metrics: Metrics
-    pauses: PauseWatcher
-    front: Front
-    meters: UsageMonitor
-    rereading: Sequence[Runnable]
-    """What follows the configuration's file; nothing where there is none."""
-    outcome: Counter[Phase] = field(default_factory=Counter)
+    context: AppContext
+    observer: MigrationObserver
 
-    def controller(self, stop: asyncio.Event) -> Controller:
-        """All of it, wired."""
-        live_config, client = self.live_config, self.client
-        watching, steering = self.watching, self.steering
-        board = watching.migrations
-        journal, observer, writer = (
-            MigrationClient(client, client.clock.now),
-            MigrationObserver(client),
-            CommandSender(client),
-        )
-        writer.refused = self.metrics.moves.count_refusal
-        bulletins = EventQueue(self.recorder)
-
-        def tell(finish_before: PodMigration, after: PodMigration) -> None:
-            bulletins.add(events_for(finish_before, after))
-            self.metrics.moves.observe(finish_before, after)
-
-        logbook = MigrationStore(journal, board, tell)
-        judge = CachedRevalidator(watching.capture, board, live_config.policy)
-        hours = TimeWindows(board, lambda: live_config.policy().when, client.clock.now)
-
-        def patience() -> float:
-            return live_config.config.fields.migration.timeout
-
-        consent = Holds(board, lambda: live_config.config.fields.approval_timeout, self.pauses, hours, patience)
-        slots = ConcurrencyLimits(board, live_config.concurrency, watching.replicas)
-        gatekeeper = StartGate(board, judge, slots, patience, consent)
-        sightings = Sightings(observer, watching.cache)
-        circumstances = Circumstances(sightings, board, steering.steered)
-        migrator = MigrationExecutor(logbook, circumstances, writer, live_config.lifecycle, gatekeeper.check)
-        carrier = MigrationController(migrator, gatekeeper, board, sightings, client.clock.now)
-        sweeper = OrphanCleaner(watching.cache, observer, writer)
-        now = client.clock.now
-
-        def after() -> float:
-            return live_config.config.fields.outcomes.assess_after
-
-        def keep() -> float:
-            return live_config.config.fields.migration.keep_finished
-
-        def empties(labels: Labels) -> bool:
-            return any(is_mandatory(name) for name in live_config.policy().strategies_for(labels))
-
-        by = AssessmentInputs(
-            board, watching.capture, watching.stale, live_config.policy, after, now, self.meters.why_missing
-        )
-        assessor = OutcomeAssessor(by, logbook, self.metrics.outcomes.observe)
-        assessing = PeriodicTask("assess moves", ASSESS_EVERY, assessor.assess)
-
-        def needed(at: float) -> set[ObjectKey]:
-            return assessor.needed(at) | hours.needed(at)
-
-        janitor = GarbageCollector(board, journal, sweeper.clean, keep, carrier.is_busy, now, needed)
-        cordons = CordonController(watching.cache, observer, writer, cordoned=empties)
-        keeping = PeriodicTask("cordons", _CORDONS_EVERY, lambda: cordons.reconcile(client.clock.now()))
-        watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
-        watching.add_overlay(self.meters.with_usage)
-        streaks = HotStreaks()
-        if not self.running.once:  # one plan by itself has no cycles before it
-            watching.add_overlay(streaks.with_streaks)
-        told, heard = self.front.planned, self.meters.wait_until_polled
-        cycling = PlanningLoop(
-            live_config, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard
-        )
-        recovery = self._recovery(writer)
-        live_config.listen(recovery.restart)
-        live_config.listen(keeping.called.set)
-        once = self.running.once
-        return Controller(
-            watching=watching,
-            election=self.election,
-            gatekeeper=gatekeeper,
-            carrier=carrier,
-            # What moves came to is looked at before the janitor forgets them.
-            first=[
-                PeriodicTask("hear what is used", 0.0, self.meters.wait_until_polled),
-                assessing,
-                PeriodicTask("clean up", 0.0, lambda: janitor.collect(client.clock.now())),
-                keeping,
-            ],
-            duties=[
-                bulletins,
-                janitor,
-                keeping,
-                assessing,
-                *cycling.duties(self.outcome if once else None, stop),
-                # What is not done for the sake of one plan.
-                *([] if once else [*steering.duties, recovery]),
-            ],
-            last=[
-                PeriodicTask("tell the rest", 0.0, bulletins.flush),
-                PeriodicTask("tell of failed pods", 0.0, recovery.flush),
-            ],
-            grace=lambda: live_config.config.fields.migration.shutdown_grace_period,
-            everybody=[self.pauses, self.meters, *([] if once else [*self.rereading, *steering.everybody])],
-        )
-
-    def _recovery(self, writer: CommandSender) -> RecoveryController:
-        watching, now = self.watching, self.client.clock.now
-        known = Known(watching.cache, watching.migrations, self.live_config.policy, self.live_config.recovery, now)
-
-        def may_act() -> bool:
-            return self.steering.keeps_off() and self.pauses.current() is None
-
-        hands = Hands(RecordOwners(self.client), writer, self.recorder, self.metrics.count_recovery, may_act)
-        return RecoveryController(known, hands)
+    async def subject(self) -> Subject:
+        """Return this replica's pod; outside of the cluster the Lease, existing or not."""
+        pod: Pod | None = self.context.informers.cache.row("Pod", (self.context.connection.namespace, platform.node()))
+        if pod is not None:
+            return Subject("Pod", pod.namespace, pod.name, pod.uid)
+        namespace, name = self.context.namespace, self.context.live.config.fields.leader_election.resource_name
+        try:
+            lease = await self.observer.find("Lease", namespace, name)
+        except ClusterError as error:
+            _log.debug("lease not readable, event has no UID", why=str(error))
+            lease = None
+        return Subject("Lease", namespace, name, lease["metadata"]["uid"] if lease is not None else "")
 
 
-async def rehearse(running: RunRequest, stop: asyncio.Event) -> None:
-    """Plan until asked to stop, or with `once` a single time."""
-    connection = running.live.connection()
-    async with ApiClient(connection, request_timeout=running.live.request_timeout) as client:
-        served = asyncio.ensure_future(_is_served(client))
-        if not await finish_before(served, stop):
+async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
+    """Plan and log the moves until stopped, or with `once` a single time; write nothing."""
+    connection = request.live.connection()
+    async with ApiClient(connection, request_timeout=request.live.request_timeout) as client:
+        installed = asyncio.ensure_future(_is_installed(client))
+        if not await finish_before(installed, stop):
             return
-        known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
-        watching = Informers(client, connection.source, known)
-        live_config, metrics, streaks = LiveConfig(running.config, time.time()), Metrics(), HotStreaks()
-        meters = UsageMonitor(live_config, client, lambda: watching.cache.rows("Pod"))
-        watching.add_overlay(meters.with_usage)
-        if not running.once:  # one plan by itself has no cycles before it
-            watching.add_overlay(streaks.with_streaks)
+        informers = Informers(client, connection.source, (*WATCHED, MIGRATIONS) if installed.result() else WATCHED)
+        live, metrics, streaks = LiveConfig(request.config, time.time()), Metrics(), HotStreaks()
+        usage = UsageMonitor(live, client, lambda: informers.cache.rows("Pod"))
+        informers.add_overlay(usage.with_usage)
+        if not request.once:  # a single plan has no earlier cycles
+            informers.add_overlay(streaks.with_streaks)
 
-        async def tell() -> None:
+        async def plan() -> None:
             if stop.is_set():
-                return  # with `once`, its time may have come again before the loops have ended
-            await meters.wait_until_polled()
-            if stale := watching.stale():
-                _log.warning("nothing is planned on what may be out of date", why=stale)
+                return  # with `once`, the next run may begin before the loops have ended
+            await usage.wait_until_polled()
+            if stale := informers.stale():
+                _log.warning("not planned, state is stale", why=stale)
                 return
-            for move in (await cycle_of(watching, live_config.policy(), metrics, streaks).plan()).moves:
-                _tell(move)
-            if running.once:
+            for move in (await make_cycle(informers, live.policy(), metrics, streaks).plan()).moves:
+                _log_move(move)
+            if request.once:
                 stop.set()
 
-        async with run_beside(watching.run()) as watched:
-            if await finish_before(watching.wait_for_sync(), stop, watched):
-                duty = PeriodicTask("plan", lambda: live_config.config.fields.rescheduling_interval, tell)
-                live_config.listen(duty.called.set)
+        async with run_beside(informers.run()) as watching:
+            if await finish_before(informers.wait_for_sync(), stop, watching):
+                planning = PeriodicTask("plan", lambda: live.config.fields.rescheduling_interval, plan)
+                live.listen(planning.wake.set)
                 async with (
-                    run_beside(_followed(running.origin, live_config)) as rereading,
-                    run_beside(meters.run()) as measuring,
+                    run_beside(_follow_config(request.origin, live)) as rereading,
+                    run_beside(usage.run()) as polling,
                 ):
-                    await finish_before(duty.run(), stop, watched, rereading, measuring)
+                    await finish_before(planning.run(), stop, watching, rereading, polling)
 
 
-async def _followed(origin: Origin | None, live_config: LiveConfig) -> None:
-    """Go by the file as it changes; nobody is told but by the log."""
+async def _follow_config(origin: Origin | None, live: LiveConfig) -> None:
+    """Re-read the configuration file; changes are only logged."""
     if origin is not None:
-        await watch_config(origin, live_config, ReloadAudience(), time.time).run()
-    await asyncio.get_running_loop().create_future()  # nothing to do is no reason to end
+        watcher = ConfigWatcher(origin.file, origin.text, live, ReloadAudience(), time.time)
+        await PeriodicTask("re-read configuration", EVERY, watcher.check).run()
+    await asyncio.get_running_loop().create_future()  # without a file, run on
 
 
-def _tell(move: Move) -> None:
+def _log_move(move: Move) -> None:
     _log.info(
         "would move",
         pod=f"{move.namespace}/{move.pod}",
@@ -412,6 +354,6 @@ def _tell(move: Move) -> None:
     )
 
 
-async def _is_served(client: ApiClient) -> bool:
-    """Whether the cluster knows migrations; it need not, where nothing is moved."""
+async def _is_installed(client: ApiClient) -> bool:
+    """Whether the cluster serves PodMigrations; a dry run does not need them."""
     return await client.find(f"/apis/{MIGRATIONS.api_version}") is not None

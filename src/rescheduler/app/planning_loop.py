@@ -1,7 +1,4 @@
-"""The plan loop, put together: plan, tell the page and the metrics, and order what may be ordered.
-
-`app.controller` runs its duties while we lead; `app.rehearsal` uses the cycle alone.
-"""
+"""The planning loop: plan, show the plan, and create migrations for its moves."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 
 import structlog
 
+from rescheduler.app.context import AppContext
 from rescheduler.app.planning import planned
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import LiveConfig
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan
@@ -25,76 +21,73 @@ from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.approval_revalidator import ApprovalRevalidator
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.pause_watcher import PauseWatcher
-from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, order
+from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, create_migrations
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.web.metrics import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
-"""Strategies whose moves a person has asked for already, by a label."""
 
 
-async def _at_once() -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
 class PlanningLoop:
-    """What planning needs, and whom it tells."""
+    """The periodic tasks of the leader that plan and revalidate."""
 
-    live_config: LiveConfig
-    watching: Informers
-    logbook: MigrationStore
-    pauses: PauseWatcher
-    metrics: Metrics
-    planned: Callable[[Plan, float, float], None]
-    """Told each plan, when it was made, and how many seconds that took."""
-    now: Callable[[], float]
-    hours: TimeWindows
-    streaks: HotStreaks
-    heard: Callable[[], Awaitable[object]] = _at_once
-    """Waits until what is used is known, where plans go by it: after a change somebody else may have begun to ask."""
+    def __init__(
+        self,
+        context: AppContext,
+        store: MigrationStore,
+        windows: TimeWindows,
+        streaks: HotStreaks,
+        show_plan: Callable[[Plan, float, float], None],
+    ) -> None:
+        """`show_plan` is called with each plan, its time, and the seconds it took."""
+        self._context = context
+        self._store = store
+        self._windows = windows
+        self._streaks = streaks
+        self._show_plan = show_plan
 
-    def duties(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[PeriodicTask]:
-        """Planning, and second thoughts about what waits for approval.
+    def tasks(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[PeriodicTask]:
+        """Planning, and the revalidation of moves that await approval.
 
-        With an `outcome` one plan is carried out, how its moves ended is counted there, and then `stop` is set.
+        With an `outcome`, one plan is executed, the ends of its moves are counted there, and then `stop` is set.
         """
+        live = self._context.live
 
-        async def plan_and_order() -> None:
+        async def plan_and_create() -> None:
             if stop.is_set():
-                return  # with an outcome, its time may have come again before the loops have ended
-            await self.heard()
-            ordered = await self._once(self.live_config.config, self.live_config.policy())
-            if outcome is not None and ordered is not None:
-                outcome.update(await _until_over(self.watching.migrations, ordered))
+                return  # with an outcome, the next run may begin before the loops have ended
+            await self._context.usage.wait_until_polled()
+            created = await self.plan_once(live.config, live.policy())
+            if outcome is not None and created is not None:
+                outcome.update(await _wait_until_over(self._context.informers.migrations, created))
                 stop.set()
 
-        def every() -> float:
-            return self.live_config.config.fields.rescheduling_interval
+        def interval() -> float:
+            return live.config.fields.rescheduling_interval
 
-        planning = PeriodicTask("plan", every, plan_and_order)
-        self.live_config.listen(planning.called.set)
-        return [planning, PeriodicTask("review what awaits approval", every, self._review())]
+        planning = PeriodicTask("plan", interval, plan_and_create)
+        live.listen(planning.wake.set)
+        return [planning, PeriodicTask("revalidate moves that wait", interval, self._revalidate())]
 
-    async def _once(self, config: Configuration, policy: Policy) -> list[PodMigration] | None:
-        """Plan and order, all of it by this one configuration; None where nothing may be ordered now."""
-        if stale := self.watching.stale():
-            _log.warning("nothing is planned on what may be out of date", why=stale)
+    async def plan_once(self, config: Configuration, policy: Policy) -> list[PodMigration] | None:
+        """Plan and create migrations by one configuration; None if nothing may be created now."""
+        context, now = self._context, self._context.now
+        if stale := context.informers.stale():
+            _log.warning("not planned, state is stale", why=stale)
             return None
-        at, started = self.now(), time.monotonic()
-        made = await cycle_of(self.watching, policy, self.metrics, self.streaks).plan()
-        self.metrics.plans.observe(made)
-        self.planned(made, at, time.monotonic() - started)
-        await self.pauses.refresh()
-        if (pause := self.pauses.current()) is not None:
-            _log.info("nothing is ordered", why=str(pause))
+        at, started = now(), time.monotonic()
+        plan = await make_cycle(context.informers, policy, context.metrics, self._streaks).plan()
+        context.metrics.plans.observe(plan)
+        self._show_plan(plan, at, time.monotonic() - started)
+        await context.pauses.refresh()
+        if (pause := context.pauses.current()) is not None:
+            _log.info("no migrations created", why=str(pause))
             return None
-        if config is not self.live_config.config:
-            _log.info("nothing is ordered", why="the configuration has changed while it was planned")
+        if config is not context.live.config:
+            _log.info("no migrations created", why="the configuration has changed during planning")
             return None
-        waiting = sum(each.awaits_approval for each in self.watching.migrations.active())
+        waiting = sum(each.awaits_approval for each in context.informers.migrations.active())
         room, why = self._room()
         terms = OrderTerms(
             config.fields.approval,
@@ -102,55 +95,49 @@ class PlanningLoop:
             waiting=waiting,
             hourly=room,
             hindrance=why,
-            hourly_in=self.hours.room,
+            hourly_in=self._windows.room,
             timed=policy.when.limits,
         )
-        with self.metrics.plans.phase("order"):
-            return await order(made, self.logbook, self.now(), terms)
+        with context.metrics.plans.phase("order"):
+            return await create_migrations(plan, self._store, now(), terms)
 
     def _room(self) -> tuple[int | None, str]:
-        """How many moves by choice may be ordered now, and what hinders more."""
-        if closed := self.hours.why_closed():
+        """How many optional moves may be created now, and why no more."""
+        if closed := self._windows.why_closed():
             return 0, closed
-        return self.hours.room(), self.hours.why_limited()
+        return self._windows.room(), self._windows.why_limited()
 
-    def _review(self) -> Callable[[], Awaitable[None]]:
-        watching = self.watching
+    def _revalidate(self) -> Callable[[], Awaitable[None]]:
+        context = self._context
+        revalidator = ApprovalRevalidator(context.informers, context.live, self._store, self._windows, context.now)
 
-        def held(migration: PodMigration) -> bool:
-            return self.hours.check(migration) is not None
+        async def revalidate() -> None:
+            if not context.informers.stale():
+                await revalidator.revalidate()
 
-        reviewing = ApprovalRevalidator(
-            watching.capture, watching.migrations, self.logbook, self.live_config.policy, self.now, held
-        )
-
-        async def review() -> None:
-            if not watching.stale():
-                await reviewing.revalidate()
-
-        return review
+        return revalidate
 
 
-def cycle_of(watching: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Cycle:
-    """The plan loop's work; it counts how long nodes have been hot."""
-    copied = capture_settled(watching.capture, watching.migrations, policy.cool_down)
+def make_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Cycle:
+    """One planning cycle, which also counts how long nodes have been hot."""
+    capture = capture_settled(informers.capture, informers.migrations, policy.cool_down)
 
     def plan(snapshot: ClusterSnapshot) -> Plan:
         planner, made = planned(snapshot, policy)
         streaks.count(planner.hot_before())
         return made
 
-    return Cycle(lambda: metrics.plans.timed("snapshot", copied()), metrics.plans.timed("plan", plan))
+    return Cycle(lambda: metrics.plans.timed("snapshot", capture()), metrics.plans.timed("plan", plan))
 
 
-async def _until_over(board: MigrationCache, ordered: Iterable[PodMigration]) -> Counter[Phase]:
-    """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
+async def _wait_until_over(migrations: MigrationCache, created: Iterable[PodMigration]) -> Counter[Phase]:
+    """Wait until these migrations are over; count how they ended. A deleted one has failed."""
     changed = asyncio.Event()
-    board.listen(lambda key, ours: changed.set())
-    keys: list[ObjectKey] = [(each.namespace, each.name) for each in ordered]
+    migrations.listen(lambda key, ours: changed.set())
+    keys: list[ObjectKey] = [(each.namespace, each.name) for each in created]
     while True:
         changed.clear()
-        found = [board.get(key) for key in keys]
+        found = [migrations.get(key) for key in keys]
         if all(each is None or each.status.over for each in found):
             return Counter(Phase.FAILED if each is None else each.status.phase for each in found)
         await changed.wait()

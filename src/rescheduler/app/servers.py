@@ -1,23 +1,15 @@
-"""The page, put together: what `web` shows, from the parts of a running controller.
-
-`app.controller` makes it before anything is watched, so that it hears of everything, hands its `api` to the server, and
-each plan of the leader's cycle to `plans`.
-"""
+"""The web server of a replica: the page, its actions, metrics and health."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rescheduler.app.actions import PageActions
+from rescheduler.app.context import AppContext
 from rescheduler.app.planning import explained, planned
-from rescheduler.config.live import LiveConfig
-from rescheduler.kube.client import ApiClient
-from rescheduler.kube.events import EventRecorder
-from rescheduler.kube.lease import LeaderElector
-from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
@@ -28,254 +20,199 @@ from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.outcomes import find_backoffs
 from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.runtime.informers import Informers
-from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.planning_loop import capture_settled
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
 from rescheduler.web.auth import PageAccess, RequestChecks
-from rescheduler.web.metrics import Metrics, MetricSources
+from rescheduler.web.metrics import MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache, PlanningFunctions
 from rescheduler.web.server import WebApp, serve
 from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState, ReplicaInfo, UsageStatus
 
-
-@dataclass(frozen=True, slots=True)
-class PageParts:
-    """What the page is made from."""
-
-    live_config: LiveConfig
-    watching: Informers
-    identity: str
-    cluster: str
-    """Where we are connected to, in words."""
-    now: Callable[[], float]
-    election: LeaderElector | None = None
-    """None where there is only one replica."""
-    paused: Callable[[], PauseDetails | None] = lambda: None
-    local: bool = False
-    """Whether the server takes actions from this machine without a token."""
-    checks: Mapping[str, Callable[[], str]] = field(default_factory=dict)
-    """By name, what else must be fine, each with why it is not."""
-    metering: Callable[[], UsagePoller | None] = lambda: None
-    """Who measures what is used; None where nobody does."""
+_RESTING_EVERY = 15.0  # seconds: counting goes through all kept migrations, of which there may be very many
+Checks = Mapping[str, Callable[[], str]]
+"""Health checks by name; each returns why it fails, or an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """What is served, and who is told of plans."""
-
-    api: Api
-    plans: PlanCache
-    showing: PageState
-
-
-def page_of(parts: PageParts) -> Page:
-    """The page of a controller."""
-    live_config, watching = parts.live_config, parts.watching
-    replica = _replica(parts)
-
-    def interval() -> float:
-        return live_config.config.fields.rescheduling_interval
-
-    plans = PlanCache(lambda: _mind(watching, live_config.policy()), parts.now, interval, replica.leading)
-    loads = NodeStatsTracker(watching.cache, live_config.policy())
-    measuring = UsageRefresher(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
-    live_config.listen(plans.invalidate)
-    live_config.listen(lambda: loads.use_policy(live_config.policy()))
-    live_config.listen(measuring.invalidate)
-    showing = PageState(
-        cluster=parts.cluster.partition(" of ")[0],  # not in which file: whoever looks need not know our paths
-        live_config=live_config,
-        replica=replica,
-        cache=watching.cache,
-        board=watching.migrations,
-        loads=loads,
-        moves=MigrationTracker(watching.migrations, parts.now, loads.touch),
-        plans=plans,
-        now=parts.now,
-        paused=parts.paused,
-        health=lambda: _health(parts, replica),
-        measuring=measuring,
-        usage=lambda: _usage(parts.metering()),
-        local=parts.local,
-    )
-    return Page(Api(showing), plans, showing)
-
-
-def _replica(parts: PageParts) -> ReplicaInfo:
-    election = parts.election
-    if election is None:
-        return ReplicaInfo(parts.identity, lambda: True, lambda: parts.identity)
-    return ReplicaInfo(parts.identity, election.leading.is_set, lambda: election.holder)
-
-
-def _mind(watching: Informers, policy: Policy) -> PlanningFunctions:
-    return PlanningFunctions(
-        copied=capture_settled(watching.capture, watching.migrations, policy.cool_down),
-        plan=lambda snapshot: planned(snapshot, policy),
-        explain=lambda planner, plan, key: explanation_document(explained(planner, plan, key), plan),
-        context=lambda snapshot: _context(snapshot, policy),
-        lacking=watching.unsynced,
-    )
-
-
-def _context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
-    """What guards look things up in, without a planner around it."""
-    workloads = Workloads(snapshot)
-    methods = MethodChooser(snapshot, workloads, policy.migration_method)
-    empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
-    return GuardContext(policy, snapshot, workloads, methods, empty)
-
-
-def _usage(metering: UsagePoller | None) -> UsageStatus:
-    if metering is None:
-        return UsageStatus()
-    return UsageStatus(metering.last, metering.failure)
-
-
-def _health(parts: PageParts, replica: ReplicaInfo) -> list[ComponentHealth]:
-    leader = replica.leader()
-    found = [ComponentHealth("leader", "" if leader else "nobody leads: nothing is planned or moved")]
-    found += [ComponentHealth(name, check()) for name, check in parts.checks.items()]
-    if (metering := parts.metering()) is not None:
-        heard = metering.last
-        why = metering.failure or ("" if heard is not None else "asked for the first time")
-        lag = max(0.0, parts.now() - heard) if heard is not None else None
-        found.append(ComponentHealth("usage", why, metering.known, lag))
-    for kind in parts.watching.statuses():
-        why = kind.failure or ("" if kind.lag is not None else "being read for the first time")
-        found.append(ComponentHealth(kind.kind, why, kind.objects, kind.lag))
-    return found
-
-
-_RESTING_EVERY = 15.0  # seconds: it goes through all kept migrations, of which there may be very many
-
-
-@dataclass(frozen=True, slots=True)
-class Doorway:
-    """Where it is served, and to whom."""
+class WebOptions:
+    """Where the web server listens, and what it serves."""
 
     address: str
     port: int | None
     """None serves nothing; 0 is a free port."""
     page: bool = True
     insecure_local: bool = False
-    """Whoever is on this machine may use the page's buttons without a token."""
+    """Allow actions from this machine without a token."""
     opened: Callable[[str], None] = lambda address: None
-    """Told the page's address."""
+    """Called with the page's address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Knowing:
-    """The parts of a controller that it shows."""
+class WebServer:
+    """Serves the page of one replica."""
 
-    live_config: LiveConfig
-    own: ApiClient
-    """May always write: a replica that does not lead serves the page, too."""
-    source: str
-    identity: str
-    watching: Informers
-    election: LeaderElector | None
-    pausing: PauseStore
-    pauses: PauseWatcher
-    metrics: Metrics
-    checks: Mapping[str, Callable[[], str]]
-    metering: Callable[[], UsagePoller | None] = lambda: None
-    """Who measures what is used; None where nobody does."""
+    def __init__(self, context: AppContext, options: WebOptions, checks: Checks) -> None:
+        self._context = context
+        self._options = options
+        self._checks = checks
+        served = options.page and options.port is not None
+        self._page = make_page(context, checks, local=options.insecure_local) if served else None
+        context.metrics.use_sources(_sources(context, self._page))
 
-
-class Front:
-    """What is served."""
-
-    def __init__(self, knowing: Knowing, doorway: Doorway) -> None:
-        self._knowing = knowing
-        self._doorway = doorway
-        self._page = _page(knowing, doorway) if doorway.page and doorway.port is not None else None
-        knowing.metrics.use_sources(_sources(knowing, self._page))
-
-    def planned(self, plan: Plan, at: float, seconds: float) -> None:
+    def show_plan(self, plan: Plan, at: float, seconds: float) -> None:
         """Show the leader's newest plan."""
         if self._page is not None:
             self._page.plans.put(plan, at, seconds)
 
     @asynccontextmanager
-    async def served(self) -> AsyncGenerator[None]:
+    async def serving(self) -> AsyncGenerator[None]:
         """Serve in the block."""
-        doorway = self._doorway
-        if doorway.port is None:
+        options = self._options
+        if options.port is None:
             yield
             return
-        access = RequestChecks(local=doorway.insecure_local)
+        access = RequestChecks(local=options.insecure_local)
         parts = (self._page.api, self._actions(access)) if self._page is not None else ()
-        pages = WebApp(self._knowing.metrics, self._knowing.checks, parts, access)
-        async with serve(pages, doorway.address, doorway.port) as port:
-            host = f"[{doorway.address}]" if ":" in doorway.address else doorway.address
-            doorway.opened(f"http://{host}:{port}/")
+        web_app = WebApp(self._context.metrics, self._checks, parts, access)
+        async with serve(web_app, options.address, options.port) as port:
+            host = f"[{options.address}]" if ":" in options.address else options.address
+            options.opened(f"http://{host}:{port}/")
             yield
 
     def _actions(self, access: RequestChecks) -> ActionRoutes:
-        knowing = self._knowing
-        handlers = PageActions(
-            knowing.own,
-            EventRecorder(knowing.own, knowing.identity, knowing.own.clock.now),
-            knowing.pausing,
-            knowing.watching.migrations,
-            knowing.pauses.refresh,
-            empties=lambda: any(map(is_mandatory, knowing.live_config.policy().strategies_anywhere)),
+        context = self._context
+        actions = PageActions(
+            context.own,
+            context.recorder,
+            context.pause_store,
+            context.informers.migrations,
+            context.pauses.refresh,
+            empties=lambda: any(map(is_mandatory, context.live.policy().strategies_anywhere)),
         )
-        return ActionRoutes(access, PageAccess(ReviewClient(knowing.own)), handlers)
+        return ActionRoutes(access, PageAccess(ReviewClient(context.own)), actions)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page's API, its plans and its state."""
+
+    api: Api
+    plans: PlanCache
+    state: PageState
+
+
+def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Page:
+    """Make the page of a replica; `local` says that actions from this machine need no token."""
+    live, informers, usage = context.live, context.informers, context.usage
+    replica = _replica(context)
+
+    def interval() -> float:
+        return live.config.fields.rescheduling_interval
+
+    plans = PlanCache(lambda: _planning_functions(informers, live.policy()), context.now, interval, replica.leading)
+    node_stats = NodeStatsTracker(informers.cache, live.policy())
+    refresher = UsageRefresher(node_stats, lambda: informers.cache.copied(context.now()), lambda: usage.current)
+    live.listen(plans.invalidate)
+    live.listen(lambda: node_stats.use_policy(live.policy()))
+    live.listen(refresher.invalidate)
+    state = PageState(
+        cluster=context.connection.source.partition(" of ")[0],  # without the path of the kubeconfig
+        live_config=live,
+        replica=replica,
+        cache=informers.cache,
+        board=informers.migrations,
+        loads=node_stats,
+        moves=MigrationTracker(informers.migrations, context.now, node_stats.touch),
+        plans=plans,
+        now=context.now,
+        paused=context.pauses.current,
+        health=lambda: _health(context, replica, checks),
+        measuring=refresher,
+        usage=lambda: _usage(usage.current),
+        local=local,
+    )
+    return Page(Api(state), plans, state)
+
+
+def _replica(context: AppContext) -> ReplicaInfo:
+    election = context.election
+    if election is None:
+        return ReplicaInfo(context.identity, lambda: True, lambda: context.identity)
+    return ReplicaInfo(context.identity, election.leading.is_set, lambda: election.holder)
+
+
+def _planning_functions(informers: Informers, policy: Policy) -> PlanningFunctions:
+    return PlanningFunctions(
+        copied=capture_settled(informers.capture, informers.migrations, policy.cool_down),
+        plan=lambda snapshot: planned(snapshot, policy),
+        explain=lambda planner, plan, key: explanation_document(explained(planner, plan, key), plan),
+        context=lambda snapshot: _guard_context(snapshot, policy),
+        lacking=informers.unsynced,
+    )
+
+
+def _guard_context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
+    """The context of guards, without a planner."""
+    workloads = Workloads(snapshot)
+    methods = MethodChooser(snapshot, workloads, policy.migration_method)
+    empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
+    return GuardContext(policy, snapshot, workloads, methods, empty)
+
+
+def _usage(poller: UsagePoller | None) -> UsageStatus:
+    if poller is None:
+        return UsageStatus()
+    return UsageStatus(poller.last, poller.failure)
+
+
+def _health(context: AppContext, replica: ReplicaInfo, checks: Checks) -> list[ComponentHealth]:
+    leader = replica.leader()
+    found = [ComponentHealth("leader", "" if leader else "nobody leads: nothing is planned or moved")]
+    found += [ComponentHealth(name, check()) for name, check in checks.items()]
+    if (poller := context.usage.current) is not None:
+        last = poller.last
+        why = poller.failure or ("" if last is not None else "asked for the first time")
+        lag = max(0.0, context.now() - last) if last is not None else None
+        found.append(ComponentHealth("usage", why, poller.known, lag))
+    for kind in context.informers.statuses():
+        why = kind.failure or ("" if kind.lag is not None else "being read for the first time")
+        found.append(ComponentHealth(kind.kind, why, kind.objects, kind.lag))
+    return found
 
 
 def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:
-    """The same, asked anew only so often."""
+    """The same count, cached for so many seconds."""
     known: list[tuple[float, int]] = []
 
-    def asked() -> int:
+    def cached() -> int:
         if not known or time.monotonic() - known[0][0] >= seconds:
             known[:] = [(time.monotonic(), count())]
         return known[0][1]
 
-    return asked
+    return cached
 
 
-def _page(knowing: Knowing, doorway: Doorway) -> Page:
-    return page_of(
-        PageParts(
-            live_config=knowing.live_config,
-            watching=knowing.watching,
-            identity=knowing.identity,
-            cluster=knowing.source,
-            now=knowing.own.clock.now,
-            election=knowing.election,
-            paused=knowing.pauses.current,
-            local=doorway.insecure_local,
-            checks=knowing.checks,
-            metering=knowing.metering,
-        )
-    )
-
-
-def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
-    watching, election, live_config = knowing.watching, knowing.election, knowing.live_config
-    board, pauses, now = watching.migrations, knowing.pauses, knowing.own.clock.now
+def _sources(context: AppContext, page: Page | None) -> MetricSources:
+    informers, live, pauses = context.informers, context.live, context.pauses
+    migrations, now = informers.migrations, context.now
 
     def resting() -> int:
-        return sum(rest.until > now() for rest in find_backoffs(board.all(), live_config.policy()).values())
+        return sum(rest.until > now() for rest in find_backoffs(migrations.all(), live.policy()).values())
 
     return MetricSources(
-        lease=live_config.config.fields.leader_election.resource_name,
-        leading=election.leading.is_set if election is not None else lambda: True,
-        fresh=lambda: not watching.why_not_ready(),
-        kinds=watching.statuses,
-        stats=page.showing.loads.stats if page is not None else None,
-        migrations=board.count,
-        awaiting=lambda: sum(each.awaits_approval for each in board.active()),
+        lease=live.config.fields.leader_election.resource_name,
+        leading=context.is_leading,
+        fresh=lambda: not informers.why_not_ready(),
+        kinds=informers.statuses,
+        stats=page.state.loads.stats if page is not None else None,
+        migrations=migrations.count,
+        awaiting=lambda: sum(each.awaits_approval for each in migrations.active()),
         resting=_every(_RESTING_EVERY, resting),
         paused=lambda: pauses.current() is not None if pauses.known else None,
-        window_open=lambda: live_config.policy().when.schedule.open_at(now()),
+        window_open=lambda: live.policy().when.schedule.open_at(now()),
         viewers=(lambda: page.api.readers) if page is not None else None,
-        metering=knowing.metering,
-        live_config=lambda: live_config,
+        metering=lambda: context.usage.current,
+        live_config=lambda: live,
     )

@@ -63,8 +63,8 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None
     from rescheduler.app.controller import (  # noqa: PLC0415 - it takes a while to import
         RunRequest,
         open_config,
-        rehearse,
         run_controller,
+        run_dry,
     )
     from rescheduler.runtime.controller import LeadershipLostError  # noqa: PLC0415 - the same
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
@@ -84,7 +84,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stop.set)
             if manners.dry_run:
-                await rehearse(running, stop)
+                await run_dry(running, stop)
                 return 0
             outcome = await run_controller(running, stop)
             return outcome[Phase.FAILED]

@@ -9,10 +9,9 @@ Both are logged, counted, and recorded as Events.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 import structlog
 
@@ -20,48 +19,43 @@ from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors
 from rescheduler.config.live import LiveConfig, keep_restart_only, list_changes
 from rescheduler.config.loader import ConfigFile
+from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.time import format_instant
 
 EVERY = 2.0
-"""Seconds between two looks; kubelet itself needs up to a minute to bring a ConfigMap's change to its pods."""
+"""Seconds between two reads; kubelet itself needs up to a minute to bring a ConfigMap's change to its pods."""
 _STAYS = "what was in force stays in force"
 _log = structlog.stdlib.get_logger(__name__)
 
 
 class ReloadResult(StrEnum):
-    """What became of a changed file."""
+    """The result of reading a changed file."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
 
 
-class Teller(Protocol):
-    """Who writes Events."""
-
-    def record(self, news: Iterable[ObjectEvent]) -> Awaitable[None]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ReloadAudience:
-    """Who hears of it; nobody, where nothing may be written."""
+    """Where results are reported; without a recorder, only in the log."""
 
     count: Callable[[ReloadResult], None] = lambda _: None
-    teller: Teller | None = None
-    about: Callable[[], Awaitable[Subject]] | None = None
-    """What Events are about: an object by which people know this controller."""
+    recorder: EventRecorder | None = None
+    subject: Callable[[], Awaitable[Subject]] | None = None
+    """Returns the object that Events are about: one that stands for this controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FileState:
-    """What the file says, or why nobody can tell."""
+    """The content of the file, or why it cannot be read."""
 
     text: str = ""
     unreadable: tuple[ConfigError, ...] = ()
 
 
 class ConfigWatcher:
-    """Follows one file; `text` is what it said when the active configuration was read from it."""
+    """Watches one file; `text` is the content that the active configuration was read from."""
 
     def __init__(
         self, file: ConfigFile, text: str, live_config: LiveConfig, audience: ReloadAudience, now: Callable[[], float]
@@ -106,39 +100,41 @@ class ConfigWatcher:
         live_config, before = self._live, self._live.config
         config, waiting = keep_restart_only(live_config.started_with, wanted)
         already = waiting == live_config.awaiting_restart
-        words: list[_Notice] = []
+        notices: list[_Notice] = []
         if live_config.swap(config, waiting, self._now()):
             changed = ", ".join(list_changes(before, config))
-            _log.info("the configuration has changed, and is in force", file=self._file.path, changed=changed)
-            words.append(_Notice("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}"))
+            _log.info("configuration reloaded", file=self._file.path, changed=changed)
+            notices.append(
+                _Notice("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}")
+            )
         elif not waiting:
-            _log.info("the configuration's file has changed, but says what is in force", file=self._file.path)
+            _log.info("configuration file changed, configuration is the same", file=self._file.path)
         if waiting and not already:
             fields = ", ".join(waiting)
-            _log.warning("fields that cannot change while the controller runs wait for a restart", fields=fields)
+            _log.warning("configuration fields await a restart", fields=fields)
             note = f"cannot change while the controller runs, and waits for a restart: {fields}"
-            words.append(_Notice("ConfigurationAwaitsRestart", note, warning=True))
-        return words
+            notices.append(_Notice("ConfigurationAwaitsRestart", note, warning=True))
+        return notices
 
     def _refused(self, errors: tuple[ConfigError, ...]) -> list[_Notice]:
         self._live.reject(errors, self._now())
         why = "; ".join(each.in_file for each in errors)
-        _log.error(f"the configuration is refused; {_STAYS}", file=self._file.path, errors=len(errors), why=why)
+        _log.error("configuration rejected", file=self._file.path, errors=len(errors), why=why)
         return [_Notice("ConfigurationRefused", f"{self._file.path} is refused, {_STAYS}: {why}", warning=True)]
 
-    async def _tell(self, words: Iterable[_Notice]) -> None:
+    async def _tell(self, notices: list[_Notice]) -> None:
         audience = self._audience
-        if audience.teller is None or audience.about is None or not words:
+        if audience.recorder is None or audience.subject is None or not notices:
             return
-        about, occasion = await audience.about(), format_instant(self._now())
-        await audience.teller.record(
-            [ObjectEvent(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in words]
+        about, occasion = await audience.subject(), format_instant(self._now())
+        await audience.recorder.record(
+            [ObjectEvent(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in notices]
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Notice:
-    """What people are told."""
+    """One Event."""
 
     reason: str
     note: str

@@ -1,8 +1,8 @@
-"""The controller's life: know the cluster, become the leader, do a leader's duties, and end without leaving a mess.
+"""The life of the controller: sync the caches, become the leader, run the leader's tasks, and shut down cleanly.
 
-`app` puts its parts together. Everybody watches and answers; only the leader acts. When the lead is lost everything
-stops at once and the process ends, so that its successor finds nobody beside it. Asked to end, it begins nothing new,
-brings what is in a delicate step to a better one, and gives the lease up.
+Every replica watches and serves; only the leader writes. When the lead is lost, everything stops at once and the
+process ends, so that two leaders never act at the same time. At shutdown no move starts any more, moves in a delicate
+step get time to leave it, and the lease is released.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class LeadershipLostError(Exception):
-    """Somebody else leads, or may: nothing may be done any more."""
+    """Another replica leads, or may lead: nothing may be written any more."""
 
 
 class Runnable(Protocol):
-    """Something that is done for as long as we live, or lead."""
+    """Runs until cancelled."""
 
     async def run(self) -> None: ...
 
@@ -38,64 +38,64 @@ class Runnable(Protocol):
 class Controller:
     """The parts of a running controller."""
 
-    watching: Informers
+    informers: Informers
     election: LeaderElector | None
     """None where there is only one replica."""
-    gatekeeper: StartGate
-    carrier: MigrationController
-    first: Sequence[PeriodicTask]
-    """Done once, in this order, when the lead is taken: before anything is moved."""
-    duties: Sequence[Runnable]
-    last: Sequence[PeriodicTask]
-    """Done once, when everything else has come to rest."""
+    gate: StartGate
+    migrations: MigrationController
+    startup_tasks: Sequence[PeriodicTask]
+    """Run once, in this order, when the lead is taken, before anything is moved."""
+    leader_tasks: Sequence[Runnable]
+    shutdown_tasks: Sequence[PeriodicTask]
+    """Run once, after everything else has stopped."""
     grace: Callable[[], float]
-    """Seconds for which moves in a delicate step are waited for at the end."""
-    everybody: Sequence[Runnable] = ()
-    """What every replica does once it knows the cluster, whether it leads or not."""
+    """Seconds that moves in a delicate step get at shutdown."""
+    replica_tasks: Sequence[Runnable] = ()
+    """Run on every replica once the caches are synced, leader or not."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Live until asked to stop; LeadLostError if the lead is lost."""
-        async with run_beside(self.watching.run()) as following:
-            if not await finish_before(self.watching.wait_for_sync(), stop, following):
+        """Run until stopped; raise LeadershipLostError if the lead is lost."""
+        async with run_beside(self.informers.run()) as following:
+            if not await finish_before(self.informers.wait_for_sync(), stop, following):
                 return
-            async with run_beside(_all(loop.run() for loop in self.everybody)) as serving:
-                # With nothing to do it has ended at once, which is no reason to end.
-                others = (following, serving) if self.everybody else (following,)
+            async with run_beside(_all(loop.run() for loop in self.replica_tasks)) as serving:
+                # Without tasks it ends at once, which is no reason to stop.
+                others = (following, serving) if self.replica_tasks else (following,)
                 async with self._leading(stop, *others) as lost:
                     if not stop.is_set():
                         await self._lead(stop, *others, lost)
 
     async def _lead(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> None:
-        for duty in self.first:
-            if not await finish_before(duty.run_once(), stop, *others):
+        for task in self.startup_tasks:
+            if not await finish_before(task.run_once(), stop, *others):
                 return
-        async with run_beside(self.carrier.run()) as carrying:
-            async with run_beside(_all(duty.run() for duty in self.duties)) as on_duty:
-                await finish_before(stop.wait(), stop, carrying, on_duty, *others)
+        async with run_beside(self.migrations.run()) as carrying:
+            async with run_beside(_all(task.run() for task in self.leader_tasks)) as tasks:
+                await finish_before(stop.wait(), stop, carrying, tasks, *others)
             grace = self.grace()
-            _log.info("ending: nothing new is begun", grace=grace)
-            self.gatekeeper.open = False
-            await finish_before(self.carrier.drain(grace), None, carrying, *others)
-        for duty in self.last:
+            _log.info("shutting down, no new moves start", grace=grace)
+            self.gate.open = False
+            await finish_before(self.migrations.drain(grace), None, carrying, *others)
+        for task in self.shutdown_tasks:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace):
-                    await finish_before(duty.run_once(), None, *others)
+                    await finish_before(task.run_once(), None, *others)
 
     @asynccontextmanager
     async def _leading(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> AsyncGenerator[asyncio.Future[Any]]:
-        """Be the leader in the block, or find `stop` set; what it gives ends when the lead is lost."""
+        """Lead in the block, or find `stop` set; the yielded future ends when the lead is lost."""
         if self.election is None:
             yield asyncio.get_running_loop().create_future()
             return
         election = self.election
         try:
             async with run_beside(_until_lost(election)) as lost:
-                _log.info("waiting to become the leader", lease=election.lease.name, identity=election.lease.identity)
+                _log.info("waiting for the lead", lease=election.lease.name, identity=election.lease.identity)
                 if await finish_before(election.leading.wait(), stop, lost, *others):
                     _log.info("leading", lease=election.lease.name, identity=election.lease.identity)
                 yield lost
         finally:
-            await election.release()  # after an error, too: nothing of ours acts any more
+            await election.release()  # after an error, too: nothing writes any more
 
 
 async def _until_lost(election: LeaderElector) -> None:
@@ -109,12 +109,12 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
             for work in works:
                 group.create_task(work)
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None  # the first to fail has ended the others
+        raise failures.exceptions[0] from None  # the first failure has cancelled the others
 
 
 @asynccontextmanager
 async def run_beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
-    """Something that goes on beside the block, and ends with it."""
+    """Run a task beside the block, and cancel it at the end of the block."""
     task = asyncio.create_task(work)
     try:
         yield task
@@ -122,11 +122,11 @@ async def run_beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # whoever waited for it has heard of it already
+            task.exception()  # its error was raised already
 
 
 async def finish_before(work: Awaitable[Any], stop: asyncio.Event | None, *others: asyncio.Future[Any]) -> bool:
-    """Whether work was done before we were asked to stop; if one of the others ends first, its error is raised."""
+    """Return whether the work was finished before `stop`; raise the error of another task that ends first."""
     doing = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait()) if stop is not None else None
     mine = [doing] if stopping is None else [doing, stopping]
@@ -134,7 +134,7 @@ async def finish_before(work: Awaitable[Any], stop: asyncio.Event | None, *other
         done, _ = await asyncio.wait([*mine, *others], return_when=asyncio.FIRST_COMPLETED)
         for other in others:
             if other in done:
-                other.result()  # an error, or something that should never end has
+                other.result()  # an error, or a task that should never end has ended
                 raise RuntimeError("a part of the controller has ended by itself")
         if doing in done:
             doing.result()

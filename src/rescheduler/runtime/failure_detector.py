@@ -1,9 +1,8 @@
-"""Remembers pods that have failed as a whole, because they may be gone before anybody could read them.
+"""Detects workloads with failing pods from the watch, and remembers failed pods that have vanished.
 
-A StatefulSet or a DaemonSet deletes such a pod itself, within milliseconds; so may whoever clears up. `failing` tells
-of them when the watch does, `recovery_look` puts those that it does not find any more into its case, and the loop says
-about which of them all is decided. It is the memory of one leader: what fell just before another one took over is not
-counted.
+A StatefulSet or a DaemonSet deletes a failed pod itself, within milliseconds, before it can be read. Such pods are
+remembered here until recovery has decided about them. The memory belongs to one leader: a pod that failed and vanished
+just before a change of the leader is not counted.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, NamedTuple
 
+from rescheduler.config.live import LiveConfig
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.record_owner import CONTROLLERS, RecordOwnerKey, asks_for_retries, is_known_above, workload_of
@@ -20,14 +20,13 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.time import format_instant
-from rescheduler.recovery.settings import RecoverySettings
 
-_MOST = 10_000  # pods that are remembered; and those that are known to be settled
-_KEPT = 600.0  # seconds; nobody looks at a workload that is gone, so nobody settles its pods
+_MOST = 10_000  # remembered pods; also settled ones
+_KEPT = 600.0  # seconds; the pods of a deleted workload are never settled
 
 
 class VanishedPod(NamedTuple):
-    """A pod of a controller that has failed as a whole."""
+    """A failed pod of a controller."""
 
     pod: Pod
     owner: Owner
@@ -35,7 +34,7 @@ class VanishedPod(NamedTuple):
     seen: float
 
     def as_pod(self) -> Json:
-        """What is known of it, as the API server would have given it out."""
+        """The pod as the API server would return it, as far as it is known."""
         pod, owner = self.pod, self.owner
         metadata = {
             "name": pod.name,
@@ -53,20 +52,20 @@ class VanishedPod(NamedTuple):
 
 
 class VanishedPods:
-    """The pods that have failed and are not settled, the oldest first."""
+    """The failed pods that are not settled, the oldest first."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._falls: OrderedDict[str, VanishedPod] = OrderedDict()
         self._settled: OrderedDict[str, None] = OrderedDict()
-        """The watch may still tell of a pod that was read, counted and deleted: it does not count twice."""
+        """The watch may still deliver a pod that was read, counted and deleted; it must not count twice."""
 
     def __len__(self) -> int:
-        """How many pods are remembered."""
+        """The number of remembered pods."""
         return len(self._falls)
 
     def observe(self, pod: Pod) -> None:
-        """Take note of a pod, if it has failed as a whole and was not seen so before."""
+        """Remember a pod that has failed, unless it is known already."""
         if pod.phase != "Failed" or pod.ailment is None or pod.owner is None or not pod.node:
             return
         if pod.uid in self._settled or pod.uid in self._falls:
@@ -77,11 +76,11 @@ class VanishedPods:
             self._falls.popitem(last=False)
 
     def of(self, owners: Collection[str]) -> list[VanishedPod]:
-        """Those of these controllers, by UID."""
+        """The pods of these controllers, by UID."""
         return [fall for fall in self._falls.values() if fall.owner.uid in owners]
 
     def settle(self, uids: Iterable[str]) -> None:
-        """Forget these for good: they are counted, or nothing is to be counted."""
+        """Forget these pods for good."""
         for uid in uids:
             self._falls.pop(uid, None)
             self._settled[uid] = None
@@ -90,21 +89,21 @@ class VanishedPods:
             self._settled.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget all, when others lead."""
+        """Forget everything, when the lead ends."""
         self._falls.clear()
         self._settled.clear()
 
 
-_TOGETHER = 0.2  # seconds; what happens in a row is gone through once
-_REST = 1.0  # seconds at least between two times that all pods are gone through
-_SHARE = 20.0  # … and so many times as long as it took
-_SLICE = 5_000  # rows; then others have a turn
+_DEBOUNCE = 0.2  # seconds; several events in a row cause one scan
+_REST = 1.0  # seconds at least between two scans of all pods
+_SHARE = 20.0  # … and this many times as long as a scan took
+_SLICE = 5_000  # rows; then other tasks get a turn
 
 PodKey = tuple[str, str]
 
 
 class _Notes(NamedTuple):
-    """What a workload says about recovery."""
+    """The annotations of a workload that concern recovery."""
 
     retries: str | None = None
     record: str = ""
@@ -116,77 +115,77 @@ _NOTHING = _Notes()
 
 
 class FailureDetector:
-    """Watches for causes to look; `suspect` is called for each holder that has one."""
+    """Calls `suspect` for each workload that may need recovery."""
 
     def __init__(
         self,
         cache: ClusterCache,
-        settings: Callable[[], RecoverySettings],
+        live: LiveConfig,
         now: Callable[[], float],
         suspect: Callable[[RecordOwnerKey], None],
     ) -> None:
         self._cache = cache
-        self._settings = settings
+        self._live = live
         self._now = now
         self._suspect = suspect
-        self.fallen = VanishedPods(now)
-        """Pods that may be gone when they are to be read."""
+        self.vanished = VanishedPods(now)
+        """Failed pods that may be gone before they can be read."""
         self._on = False
         self._notes: dict[RecordOwnerKey, _Notes] = {}
-        """Of the workloads that say anything."""
+        """By workload, if it has any."""
         self._lost: set[str] = set()
         """Nodes that have been not ready, or gone, for too long."""
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
-        """For nodes, by name, and for pods that start, by key."""
+        """For nodes, by name, and for starting pods, by key."""
         self._new_nodes: set[str] = set()
         self._new_workloads: set[RecordOwnerKey] = set()
-        """Whose pods have yet to be gone through."""
+        """Workloads whose pods must be scanned."""
         self._unclaimed: defaultdict[RecordOwnerKey, set[PodKey]] = defaultdict(set)
-        """Pods to look at whose controller is not known yet: kinds are watched one by one."""
+        """Pods whose controller is not in the cache yet, because kinds are watched one by one."""
         self._suspected: dict[PodKey, RecordOwnerKey] = {}
-        """Pods that a holder was looked at for: the record may still wait for them to go."""
-        self._called = asyncio.Event()
-        self._anew = False
-        """Whether to begin again, because the settings may have changed."""
+        """Pods that were reported: the record may wait for them to go."""
+        self._wake = asyncio.Event()
+        self._restart = False
+        """Whether to start over, because the configuration may have changed."""
         cache.listen(self._changed)
 
     def restart(self) -> None:
-        """Go by other settings from now on, and look at everything again."""
-        self._anew = True
-        self._called.set()
+        """Start over with the current configuration."""
+        self._restart = True
+        self._wake.set()
 
     async def run(self) -> None:
-        """Look at everything once, then at what changes, until cancelled; nowhere while recovery is switched off."""
+        """Scan everything once, then follow changes until cancelled; idle while recovery is disabled."""
         try:
             while True:
-                self._anew = False
-                self._on = self._settings().enabled
+                self._restart = False
+                self._on = self._live.recovery().enabled
                 if self._on:
-                    await self._everything()
+                    await self._scan_everything()
                 else:
                     self._suspected.clear()
-                    self.fallen.clear()
+                    self.vanished.clear()
                 await self._follow()
                 self._forget()
         finally:
             self._forget()
-            self.fallen.clear()
+            self.vanished.clear()
 
     async def _follow(self) -> None:
-        """Look at what changes, until all is to be looked at."""
+        """Follow changes until a restart is requested."""
         clock = asyncio.get_running_loop().time
         while True:
-            await self._called.wait()
-            await asyncio.sleep(_TOGETHER)
-            self._called.clear()
-            if self._anew:
+            await self._wake.wait()
+            await asyncio.sleep(_DEBOUNCE)
+            self._wake.clear()
+            if self._restart:
                 return
             started = clock()
-            await self._go_through()
+            await self._scan_affected()
             await asyncio.sleep(max(_REST, _SHARE * (clock() - started)))
 
     def _forget(self) -> None:
-        """Hear of nothing, and forget what goes by settings; who was looked at, and what fell, is still true."""
+        """Ignore events and drop state that depends on the configuration; reported and vanished pods stay."""
         self._on = False
         for timer in self._timers.values():
             timer.cancel()
@@ -194,7 +193,7 @@ class FailureDetector:
         self._lost.clear()
         self._notes.clear()
 
-    async def _everything(self) -> None:
+    async def _scan_everything(self) -> None:
         for node in self._cache.rows("Node"):
             self._node_changed(node.name)
         for kind in sorted(WORKLOADS):
@@ -208,8 +207,8 @@ class FailureDetector:
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
 
-    async def _go_through(self) -> None:
-        """Look at the pods of nodes that are lost, and of workloads that ask, since the last time."""
+    async def _scan_affected(self) -> None:
+        """Scan the pods of newly lost nodes and of workloads that newly ask for recovery."""
         nodes, controllers = self._new_nodes, self._controllers(self._new_workloads)
         self._new_nodes, self._new_workloads = set(), set()
         if not nodes and not controllers:
@@ -220,10 +219,10 @@ class FailureDetector:
                 self._pod_changed((pod.namespace, pod.name))
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
-        self._lost -= {name for name in nodes if self._cache.row("Node", name) is None}  # nothing comes to those
+        self._lost -= {name for name in nodes if self._cache.row("Node", name) is None}  # no pod comes there
 
     def _controllers(self, workloads: set[RecordOwnerKey]) -> set[RecordOwnerKey]:
-        """Who makes the pods of these workloads."""
+        """The controllers of the pods of these workloads."""
         found = {key for key in workloads if key[0] in CONTROLLERS}
         if len(found) < len(workloads):
             made = [*self._cache.rows("ReplicaSet"), *self._cache.rows("Job")]
@@ -239,8 +238,8 @@ class FailureDetector:
         if kind == "Pod":
             self._pod_changed(key)
             if key in self._suspected:
-                # Only when it is told anew: of pods that had failed before, nobody knows since when.
-                self.fallen.observe(self._cache.row("Pod", key))
+                # Only on a change: it is unknown when earlier failures happened.
+                self.vanished.observe(self._cache.row("Pod", key))
         elif kind == "Node":
             self._node_changed(key)
         elif kind in WORKLOADS:
@@ -270,23 +269,23 @@ class FailureDetector:
         elif fails:
             self._look_at(holder, key)
         elif key not in self._timers:
-            due = (pod.created if pod.created is not None else self._now()) + self._settings().start_timeout
+            due = (pod.created if pod.created is not None else self._now()) + self._live.recovery().start_timeout
             self._set(key, due, lambda: self._not_started(key))
 
     def _look_at(self, holder: RecordOwnerKey, pod: PodKey) -> None:
-        """Have a holder looked at because of a pod; when that is gone, it is looked at once more."""
+        """Report a workload because of a pod; it is reported again when the pod is gone."""
         self._suspected[pod] = holder
         self._suspect(holder)
 
     def _expect(self, key: PodKey, controller: RecordOwnerKey) -> None:
-        """Come back to a pod when its controller is known, if that is why nobody asks for it."""
+        """Look at a pod again when its controller is cached, if the controller is missing now."""
         if controller[0] in CONTROLLERS and self._cache.row(controller[0], controller) is None:
             if len(self._unclaimed) > _MOST:
-                self._unclaimed.clear()  # of another group's Job nobody will ever tell
+                self._unclaimed.clear()  # a Job of another API group is never cached
             self._unclaimed[controller].add(key)
 
     def _not_started(self, key: PodKey) -> None:
-        """It has had its time since it was made; when it came to its node, the look tells."""
+        """Report a pod that was created too long ago; recovery checks when it came to its node."""
         pod: Pod | None = self._cache.row("Pod", key)
         holder = self.holder(pod) if pod is not None else None
         if holder is not None:
@@ -299,12 +298,12 @@ class FailureDetector:
             self._lost.discard(name)
         elif name not in self._lost and name not in self._timers:
             since = node.unready_since if node is not None and node.unready_since is not None else self._now()
-            self._set(name, since + self._settings().node_not_ready, lambda: self._is_lost(name))
+            self._set(name, since + self._live.recovery().node_not_ready, lambda: self._is_lost(name))
 
     def _is_lost(self, name: str) -> None:
         self._lost.add(name)
         self._new_nodes.add(name)
-        self._called.set()
+        self._wake.set()
 
     def _workload_changed(self, key: RecordOwnerKey) -> None:
         workload: Workload | None = self._cache.row(key[0], key)
@@ -317,8 +316,8 @@ class FailureDetector:
                 self._pod_changed(pod)
         deployment = _deployment(workload) if workload is not None else None
         if deployment is not None:
-            # The Deployment's controller copied all this here. A copy that outlives the record is to be taken off; who
-            # sees the two in another order finds out when the Deployment's own goes.
+            # A copy that the Deployment's controller has made. If it outlives the record, it must be removed; if the
+            # events come in the other order, the change of the Deployment reports it.
             above = self._notes.get(deployment, _NOTHING)
             if (notes.record and not above.record) or (notes.foreign and not above.foreign):
                 self._suspect(deployment)
@@ -330,10 +329,10 @@ class FailureDetector:
             self._job_changed(key, workload)
         if notes.retries is not None and notes.retries != before.retries:
             self._new_workloads.add(key)
-            self._called.set()
+            self._wake.set()
 
     def _job_changed(self, key: RecordOwnerKey, job: Workload) -> None:
-        """A Job that has completed is well, and its pods may have changed for the last time before it was."""
+        """Report a completed Job with a record: its pods may not change any more."""
         above = job.owner
         holder = (above.kind, key[1], above.name) if above is not None and above.kind == "CronJob" else key
         for each in {key, holder}:
@@ -341,7 +340,7 @@ class FailureDetector:
                 self._suspect(each)
 
     def holder(self, pod: Pod) -> RecordOwnerKey | None:
-        """Who keeps the record of a pod's failures, as far as is known; None for a pod that somebody else makes."""
+        """The owner of a pod's failure record, by the cache; None for pods of foreign controllers."""
         owner, namespace = pod.owner, pod.namespace
         if owner is None:
             return ("Pod", namespace, pod.name)
@@ -359,9 +358,9 @@ class FailureDetector:
         return bool(self._notes.get(holder, _NOTHING).record)
 
     def _asks(self, pod: Pod, holder: RecordOwnerKey) -> bool:
-        """Whether anybody says that this pod is to be rescheduled: itself, its controller, or who made that.
+        """Whether the pod, its controller or the owner of that asks for recovery.
 
-        What a Deployment's controller copied to a ReplicaSet is not asked: it stays when the Deployment's own goes.
+        A ReplicaSet's copy of a Deployment's annotation does not count: it outlives the original.
         """
         if asks_for_retries(pod.annotations):
             return True
@@ -386,14 +385,14 @@ class FailureDetector:
 
 def _notes(workload: Workload) -> _Notes:
     said = workload.annotations
-    kind = "Deployment" if _deployment(workload) is not None else workload.kind  # whose record it is a copy of
+    kind = "Deployment" if _deployment(workload) is not None else workload.kind  # the kind whose record it copies
     foreign = said.get(labels.KSE_RECORDS.get(kind, ""), "")
     retries = said.get(labels.SCHEDULING_RETRIES, said.get(labels.MISSPELT_RETRIES))
     return _Notes(retries, said.get(labels.FAILURES, ""), foreign)
 
 
 def _deployment(workload: Workload) -> RecordOwnerKey | None:
-    """The Deployment that a ReplicaSet is of."""
+    """The Deployment that owns a ReplicaSet."""
     above = workload.owner
     if workload.kind != "ReplicaSet" or above is None or above.kind != "Deployment":
         return None

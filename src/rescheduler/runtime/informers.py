@@ -1,7 +1,7 @@
-"""Follows the cluster: one reflector a kind, into the cache that is planned on and onto the board of migrations.
+"""Informers: one reflector per kind keeps the cluster cache and the migration cache up to date.
 
-Every replica watches, leader or not. `synced` waits for the first whole state; `stale` tells what is not up to date,
-because on that nothing is planned.
+Every replica watches, leader or not. `wait_for_sync` waits for the first list of each kind. `stale` says what is not up
+to date; nothing is planned on stale caches.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationSink
 
 _log = structlog.stdlib.get_logger(__name__)
-_TOLD_EVERY = 10.0
+_LOG_EVERY = 10.0
 MIGRATIONS = ApiResource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
 CRON_JOBS = ApiResource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
-"""Only the controller reads them: their annotations speak for the pods of their Jobs."""
-# Measured usage cannot be watched, only asked for.
+"""Read by the controller only: their annotations apply to the pods of their Jobs."""
+# Measured usage cannot be watched.
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
 
 Overlay = Callable[[ClusterSnapshot], ClusterSnapshot]
-"""Adds to a snapshot what no watch tells, such as what is measured."""
+"""Adds to a snapshot what no watch delivers, such as usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class InformerStatus:
-    """How well one kind is known."""
+    """The state of one informer."""
 
     kind: str
-    """As paths name it: `pods`."""
+    """The plural name, as in paths: `pods`."""
     objects: int
     lag: float | None
-    """Seconds since the last sign of its watch; None while it has not been read even once."""
+    """Seconds since the last sign of its watch; None before the first list."""
     failure: str
-    """Why the copy is not up to date; empty when it is."""
+    """Why the cache is not up to date; empty if it is."""
 
 
 class Informers:
-    """The copy of the cluster and what keeps it up to date."""
+    """The caches of the cluster, and the reflectors that keep them up to date."""
 
     def __init__(
         self, client: ApiClient, source: str, resources: Sequence[ApiResource] = (*WATCHED, CRON_JOBS, MIGRATIONS)
     ) -> None:
-        self._now = client.clock.now
+        self.now = client.clock.now
         self.cache = ClusterCache(source)
         self.migrations = MigrationCache()
         self._overlays: list[Overlay] = []
@@ -63,54 +63,54 @@ class Informers:
         }
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors.values():
                 group.create_task(reflector.run())
 
     async def wait_for_sync(self) -> None:
-        """Wait until everything has been read once, and say what is being waited for."""
+        """Wait for the first list of every kind, and log which ones are missing."""
         started = time.monotonic()
         syncing = asyncio.ensure_future(wait_for_first_sync(self._reflectors.values()))
         try:
-            while not (await asyncio.wait([syncing], timeout=_TOLD_EVERY))[0]:
+            while not (await asyncio.wait([syncing], timeout=_LOG_EVERY))[0]:
                 for plural, reflector in self._reflectors.items():
                     if not reflector.synced.is_set():
-                        _log.info("waiting for the first list", kind=plural, why=reflector.failure or "being read")
+                        _log.info("waiting for the first list", kind=plural, why=reflector.failure or None)
             await syncing
         finally:
             syncing.cancel()
         nodes, pods = self.cache.count("Node"), self.cache.count("Pod")
-        _log.info("the cluster is known", nodes=nodes, pods=pods, seconds=round(time.monotonic() - started, 3))
+        _log.info("caches synced", nodes=nodes, pods=pods, seconds=round(time.monotonic() - started, 3))
 
     def unsynced(self) -> str:
-        """What has not been read even once; empty when all has."""
+        """The kinds that have not been listed yet; empty if all have."""
         missing = [plural for plural, each in self._reflectors.items() if not each.synced.is_set()]
         return f"being read: {', '.join(missing)}" if missing else ""
 
     def why_not_ready(self) -> str:
-        """Why what is known may not be true: it is not read yet, or not up to date."""
+        """Why the caches cannot be relied on: not synced yet, or not up to date."""
         return self.unsynced() or self.stale()
 
     def stale(self) -> str:
-        """Which kinds are not up to date, and why; empty when all are."""
+        """The kinds that are not up to date, and why; empty if all are."""
         failing = [f"{plural}: {each.failure}" for plural, each in self._reflectors.items() if each.failure]
         return "; ".join(failing)
 
     def statuses(self) -> list[InformerStatus]:
-        """How well each kind is known, for metrics and the page."""
+        """The state of each informer, for metrics and the page."""
         return [
             InformerStatus(plural, self._count(self._resources[plural]), each.lag, each.failure)
             for plural, each in self._reflectors.items()
         ]
 
     def snapshot(self) -> ClusterSnapshot:
-        """The cluster as it is known now."""
+        """The cluster as the caches have it now."""
         return self.capture()()
 
     def capture(self) -> Callable[[], ClusterSnapshot]:
-        """What makes the snapshot of now, in a thread if need be: see `Cache.copied`."""
-        copied, overlays = self.cache.copied(self._now()), tuple(self._overlays)
+        """Capture the caches; the result builds the snapshot, in a thread if need be (see `ClusterCache.copied`)."""
+        copied, overlays = self.cache.copied(self.now()), tuple(self._overlays)
 
         def whole() -> ClusterSnapshot:
             snapshot = copied()
@@ -121,14 +121,14 @@ class Informers:
         return whole
 
     def replicas(self, namespace: str, owner: ObjectReference) -> int | None:
-        """How many pods a workload should have; None where that is not known."""
+        """The replicas that a workload should have; None if unknown."""
         if owner.kind not in WORKLOADS:
             return None
         found: Workload | None = self.cache.row(owner.kind, (owner.kind, namespace, owner.name))
         return found.replicas if found is not None else None
 
     def add_overlay(self, overlay: Overlay) -> None:
-        """Have every snapshot from now on say what else is known of the cluster; it may be asked in a thread."""
+        """Apply the overlay to every snapshot from now on, possibly in a thread."""
         self._overlays.append(overlay)
 
     def _count(self, resource: ApiResource) -> int:

@@ -1,7 +1,7 @@
-"""The controller's log: one line an event on stderr, for people or as JSON, with the same fields in both.
+"""The log: one line per event on stderr, as text or JSON, with the same fields in both.
 
-`rescheduler run` sets it up. Modules that log by the standard library go through the same lines. Objects are written as
-`namespace/name`.
+Our modules log with structlog. Libraries that use the standard library's logging go through the same formatter.
+Objects are written as `namespace/name`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 
 class LogFormat(StrEnum):
-    """How a line is written."""
+    """The format of a line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def configure(form: LogFormat, *, verbose: bool) -> None:
-    """Send everything that is logged to stderr in this form; `verbose` tells each command, too."""
+    """Log to stderr in this format; `verbose` includes every command."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        _without_nothing,
+        _drop_empty,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -40,45 +40,45 @@ def configure(form: LogFormat, *, verbose: bool) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_written(form)],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(form)],
         )
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(logging.WARNING)  # of the libraries
+    root.setLevel(logging.WARNING)  # for libraries
     logging.getLogger("rescheduler").setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-def _written(form: LogFormat) -> list[Processor]:
+def _renderers(form: LogFormat) -> list[Processor]:
     if form is LogFormat.JSON:
         return [
             structlog.processors.format_exc_info,
             structlog.processors.EventRenamer("msg"),
             structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
         ]
-    return [structlog.processors.format_exc_info, _line]
+    return [structlog.processors.format_exc_info, _format_line]
 
 
-def _without_nothing(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Fields that have no value say nothing; what happened is told even where it has no words."""
+def _drop_empty(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Drop fields without a value."""
     return {key: value for key, value in event.items() if key == "event" or (value is not None and value != "")}
 
 
-def _line(logger: WrappedLogger, method: str, event: EventDict) -> str:
-    """`2026-11-15T08:30:00Z INFO  planned moves=3`, with what needs it in quotes."""
+def _format_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
+    """Format as `2026-11-15T08:30:00Z INFO  planned moves=3`, with quotes where needed."""
     moment, level, told = event.pop("time"), str(event.pop("level")).upper(), str(event.pop("event"))
-    told = told if told.isprintable() else _escaped(told)
+    told = told if told.isprintable() else _escape(told)
     trace = event.pop("exception", "")
-    fields = " ".join(f"{key}={_quoted(value)}" for key, value in event.items())
+    fields = " ".join(f"{key}={_quote(value)}" for key, value in event.items())
     return f"{moment} {level:<7} {told}{' ' if fields else ''}{fields}" + (f"\n{trace}" if trace else "")
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     text = str(value)
     plain = text and text.isprintable() and not any(letter in ' "=' for letter in text)
-    return text if plain else _escaped(text)
+    return text if plain else _escape(text)
 
 
-def _escaped(text: str) -> str:
-    """In quotes, as JSON has it: nothing that a server says makes a line of its own, or colours the terminal."""
+def _escape(text: str) -> str:
+    """Quote as in JSON, so that no text of a server starts a new line or colours the terminal."""
     return json.dumps(text, ensure_ascii=not text.isprintable())

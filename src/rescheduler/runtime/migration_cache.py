@@ -1,31 +1,31 @@
-"""All migrations as they are known now: from their watch, and from what we have just written ourselves.
+"""Caches all PodMigrations, from their watch and from our own writes.
 
-The loops ask it who moves what, so that no pod is moved twice and limits are kept. Our own writes are put here at once,
-because the watch tells of them a moment later, and a limit that is reckoned without them would be overrun.
+The cache shows which migration moves which pod, so that no pod is moved twice and limits are kept. Our own writes are
+put here at once: the watch delivers them a moment later, and a limit that is computed without them would be exceeded.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import msgspec
+import structlog
 
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decode_migration
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 
-_log = logging.getLogger(__name__)
+_log = structlog.stdlib.get_logger(__name__)
 
 Bytes = bytes | memoryview | msgspec.Raw
 Changed = Callable[[ObjectKey, bool], None]
-"""Told which migration has changed or gone, and whether it was we who wrote it."""
+"""Called with a migration that changed or was deleted, and whether the change was ours."""
 
 
 class MigrationCache:
-    """The migrations by key, by phase, by proposal, and by the pods that they are about."""
+    """The migrations, indexed by key, phase, proposal, pod and owner."""
 
     def __init__(self) -> None:
         self._migrations: dict[ObjectKey, PodMigration] = {}
@@ -36,27 +36,27 @@ class MigrationCache:
         self._listeners: list[Changed] = []
 
     def listen(self, listener: Changed) -> None:
-        """Be told of migrations that change or go."""
+        """Call the listener for each migration that changes or is deleted."""
         self._listeners.append(listener)
 
     def get(self, key: ObjectKey) -> PodMigration | None:
-        """One migration."""
+        """Return one migration."""
         return self._migrations.get(key)
 
     def count(self, phase: Phase | None = None) -> int:
-        """How many migrations there are, in this phase or in any."""
+        """Count the migrations, in one phase or in all."""
         return len(self._migrations) if phase is None else len(self._phases.get(phase, ()))
 
     def all(self) -> Iterator[PodMigration]:
-        """Every migration, in no order; the board may change meanwhile."""
+        """Every migration, in no order; the cache may change meanwhile."""
         yield from list(self._migrations.values())
 
     def active(self) -> Iterator[PodMigration]:
-        """Those that are not over; what is kept of those that are, however much, costs nothing here."""
+        """The migrations that are not over; finished ones cost nothing here."""
         yield from [*self._in(Phase.PENDING), *self._in(Phase.IN_PROGRESS)]
 
     def in_progress(self) -> Iterator[PodMigration]:
-        """Those that have begun and are not over."""
+        """The migrations that have started and are not over."""
         yield from self._in(Phase.IN_PROGRESS)
 
     def by_pod(self, pod: ObjectKey) -> frozenset[ObjectKey]:
@@ -76,7 +76,7 @@ class MigrationCache:
         return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
 
     def put(self, migration: PodMigration, *, ours: bool = False) -> None:
-        """Take a migration, unless a newer state of it is known; `ours` if we have just written it."""
+        """Store a migration, unless a newer version is known; `ours` marks our own write."""
         key = (migration.namespace, migration.name)
         known = self._migrations.get(key)
         if (
@@ -93,7 +93,7 @@ class MigrationCache:
             self._tell(key, ours=ours)
 
     def drop(self, key: ObjectKey) -> None:
-        """Forget a migration."""
+        """Remove a migration."""
         self._unlink(key)
         if self._migrations.pop(key, None) is not None:
             self._tell(key, ours=False)
@@ -111,7 +111,7 @@ class MigrationCache:
                 del index[entry]
 
     def _entries(self, migration: PodMigration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
-        """Where a migration can be found."""
+        """The index entries of a migration."""
         progress, order = migration.status, migration.spec
         yield self._phases, progress.phase
         yield self._about, (migration.namespace, order.pod.name)
@@ -129,42 +129,42 @@ class MigrationCache:
 
 
 class MigrationSink:
-    """The way of watched PodMigrations onto the board, as `reflector.Sink` wants it."""
+    """Feeds watched PodMigrations to the cache; a sink of the reflector."""
 
-    def __init__(self, board: MigrationCache) -> None:
-        self._board = board
+    def __init__(self, migrations: MigrationCache) -> None:
+        self._migrations = migrations
         self._listed: set[ObjectKey] | None = None
 
     def begin(self) -> None:
-        """A whole new state follows."""
+        """Begin a new list."""
         self._listed = set()
 
     def put(self, raw: Bytes) -> str:
-        """A migration is there, or has changed; one that makes no sense is told of and left out."""
+        """Store a migration; log and leave out a malformed one."""
         body = msgspec.json.decode(raw)
         metadata = body["metadata"]
         key = (str(metadata["namespace"]), str(metadata["name"]))
         if self._listed is not None:
             self._listed.add(key)
         try:
-            self._board.put(decode_migration(body))
+            self._migrations.put(decode_migration(body))
         except InvalidMigrationError as error:
-            _log.warning("%s; it is left alone", error)
-            self._board.drop(key)
+            _log.warning("malformed migration ignored", why=str(error))
+            self._migrations.drop(key)
         return str(metadata.get("resourceVersion", ""))
 
     def drop(self, raw: Bytes) -> str:
-        """A migration is gone."""
+        """Remove a deleted migration."""
         metadata = msgspec.json.decode(raw)["metadata"]
-        self._board.drop((metadata["namespace"], metadata["name"]))
+        self._migrations.drop((metadata["namespace"], metadata["name"]))
         return str(metadata.get("resourceVersion", ""))
 
     def complete(self) -> None:
-        """The new state is whole: what it does not have is gone."""
+        """End the list: whatever it lacks was deleted."""
         if self._listed is not None:
-            for each in self._board.all():
+            for each in self._migrations.all():
                 if (each.namespace, each.name) not in self._listed:
-                    self._board.drop((each.namespace, each.name))
+                    self._migrations.drop((each.namespace, each.name))
             self._listed = None
 
 
@@ -174,33 +174,33 @@ def _order(version: str) -> int:
 
 
 Tell = Callable[[PodMigration, PodMigration], None]
-"""Told a migration as it was and as it is."""
+"""Called with a migration before and after a change."""
 
 
 class MigrationStore:
-    """A journal that tells."""
+    """Stores migrations, updates the cache and notifies."""
 
-    def __init__(self, journal: MigrationClient, board: MigrationCache, tell: Tell) -> None:
-        self._journal = journal
-        self._board = board
+    def __init__(self, client: MigrationClient, migrations: MigrationCache, tell: Tell) -> None:
+        self.client = client
+        self.migrations = migrations
         self._tell = tell
 
     async def add(self, migration: PodMigration) -> PodMigration:
         """Store a new migration."""
-        added = await self._journal.add(migration)
-        self._board.put(added)  # whoever carries migrations out hears of it here
+        added = await self.client.add(migration)
+        self.migrations.put(added)  # this queues it
         return added
 
     async def read(self, namespace: str, name: str) -> PodMigration | None:
-        """A migration as it is now."""
-        found = await self._journal.read(namespace, name)
+        """Read a migration from the API server."""
+        found = await self.client.read(namespace, name)
         if found is None:
-            self._board.drop((namespace, name))
+            self.migrations.drop((namespace, name))
         return found
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
-        """Record progress, then tell of it."""
-        stored = await self._journal.store(migration, progress)
-        self._board.put(stored, ours=True)
+        """Store progress, then notify."""
+        stored = await self.client.store(migration, progress)
+        self.migrations.put(stored, ours=True)
         self._tell(migration, stored)
         return stored

@@ -1,21 +1,19 @@
-"""Carries migrations out: workers take keys from a queue and have the migrator work on them.
+"""The migration controller: workers take keys of migrations from a queue and execute them.
 
-What may bring a migration on puts its key into the queue: a change of its object, of its pods, of a pod of the same
-controller, of another member of its proposal; else time does. Moves of one controller take turns. An error ends
-nothing but the attempt: it is told, and tried again ever more slowly.
+A key is queued when its object changes, when a pod of its own or of the same controller changes, when another member
+of its proposal changes, and when a timer fires. Moves of one controller are executed one after the other.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
-from rescheduler.decode.cache import Changed
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.structs import WORKLOADS
-from rescheduler.kube.errors import ClusterError
 from rescheduler.migration.steps.common import AwaitMembers, AwaitReady, Land
 from rescheduler.migration.steps.copy import EvictOriginal
 from rescheduler.migration.steps.evict import (
@@ -34,181 +32,164 @@ from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.runtime.executor import MigrationExecutor
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.reconciler import KeyedLock, WorkQueue
+from rescheduler.runtime.observer import ControllerObserver
+from rescheduler.runtime.reconciler import KeyedLock, Reconciler
 from rescheduler.runtime.starting.gate import StartGate
 from rescheduler.runtime.starting.limits import is_in_line
 
 _log = structlog.stdlib.get_logger(__name__)
 WORKERS = 24
-_HEEDLESS = frozenset(step.name for step in (AwaitMembers, Land, AwaitReady, AwaitGone))
-"""Steps that wait for the original or its copy alone."""
-_IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends calls the others, too
-_LAST_REQUESTS = 5.0  # seconds that workers have to come to an end when everything does
-_STUBBORN = 60.0  # seconds between tries when all tries with back-off have failed
-_LATELY = 60.0  # seconds; what ended before has been looked at after its end, or is the janitor's
+_INDEPENDENT = frozenset(step.name for step in (AwaitMembers, Land, AwaitReady, AwaitGone))
+"""Steps that depend on the original and its copy alone."""
+_IN_LINE = 5.0  # seconds between looks at a queued migration; the end of another one queues it earlier
+_LAST_REQUESTS = 5.0  # seconds that workers have to finish their requests at shutdown
+_RETRY_DELAY = 60.0  # seconds between tries once the back-off is exhausted
+_LATELY = 60.0  # seconds; earlier ones had their last look, or are left to the garbage collector
 _EVICTING = (PauseDeployment, Prefer, Evict, AwaitRebuilt, Restore, NominateRebuilt, ReleaseRoom, UngateRebuilt)
 DELICATE = frozenset(step.name for step in (Cheapen, HandOver, EvictOriginal, *_EVICTING))
-"""Steps in which a move is better not left for long: something is paused, steered, held back, or to be replaced."""
+"""Steps in which a move should not be left at shutdown: something is paused, steered, held back, or to be replaced."""
 
 
-class Changes(Protocol):
-    """Who tells of changes in the cluster, and what has been seen of them."""
+class MigrationController(Reconciler[ObjectKey]):
+    """Queues migrations and executes them."""
 
-    def listen(self, listener: Changed) -> None: ...
-    def row(self, kind: str, key: Any) -> Any: ...
-    def is_old(self, pod: ObjectKey, version: str) -> bool: ...
-
-
-class MigrationController:
-    """The workers and their queue."""
+    noun = "migration"
 
     def __init__(
         self,
-        migrator: MigrationExecutor,
-        gatekeeper: StartGate,
-        board: MigrationCache,
-        changes: Changes,
+        executor: MigrationExecutor,
+        gate: StartGate,
+        migrations: MigrationCache,
+        cache: ClusterCache,
+        observer: ControllerObserver,
         now: Callable[[], float],
     ) -> None:
-        self._migrator = migrator
-        self._gatekeeper = gatekeeper
+        super().__init__(WORKERS)
+        self._executor = executor
+        self._gate = gate
+        self._migrations = migrations
+        self._cache = cache
+        self._observer = observer
         self._now = now
-        self._board = board
-        self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._turns = KeyedLock()
-        self._changes = changes
+        self._locks = KeyedLock()
         self._closing = False
-        self._stirred = asyncio.Event()
-        """Set whenever a migration has changed or a worker is done."""
-        board.listen(self._migration_changed)
-        changes.listen(self._object_changed)
+        self._progressed = asyncio.Event()
+        """Set whenever a migration has changed or a worker has finished an attempt."""
+        migrations.listen(self._migration_changed)
+        cache.listen(self._object_changed)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        for migration in self._board.all():
+        for migration in self._migrations.all():
             finished = migration.status.completion_time
             if not migration.status.over or (finished is not None and self._now() - finished < _LATELY):
                 self._queue.add((migration.namespace, migration.name))
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(WORKERS):
-                    group.create_task(self._work())
-        finally:
-            self._queue.close()
+        await super().run()
 
     async def drain(self, grace: float) -> None:
-        """Bring what is in a delicate step to a better one, for at most `grace` seconds; then let the workers end.
+        """Wait until no move is in a delicate step, for at most `grace` seconds; then let the workers finish.
 
-        Nothing is lost by what is left in the middle: every step is recorded, and the next leader goes on from there.
+        A move that is left in the middle loses nothing: every step is recorded, and the next leader continues.
         """
         try:
             async with asyncio.timeout(grace):
-                await self._until(lambda: not any(each.status.step in DELICATE for each in self._board.active()))
+                await self._until(lambda: not any(each.status.step in DELICATE for each in self._migrations.active()))
         except TimeoutError:
-            _log.warning("some moves are left in the middle; the next leader goes on with them")
+            _log.warning("moves left unfinished, the next leader continues")
         self._closing = True
         try:
             async with asyncio.timeout(_LAST_REQUESTS):
                 await self._until(lambda: self._queue.idle)
         except TimeoutError:
-            _log.warning("the API server does not answer; requests are given up")
+            _log.warning("API server does not answer, requests abandoned")
 
     def is_busy(self, key: ObjectKey) -> bool:
-        """Whether a worker works on a migration just now."""
+        """Whether a worker executes a migration now."""
         return self._queue.is_busy(key)
 
-    async def _until(self, reached: Callable[[], bool]) -> None:
-        """Wait for something that only the board or a worker can bring about."""
-        while not reached():
-            self._stirred.clear()
-            await self._stirred.wait()
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.take()
-            try:
-                again = None if self._closing else await self.reconcile(key)
-            except ClusterError as error:
-                self._failed(key, str(error))
-            except Exception as error:  # noqa: BLE001 - one bad object never stops the loop
-                _log.exception("a bug of ours, or an object that makes no sense", migration="/".join(key))
-                self._failed(key, f"{type(error).__name__}: {error}")
-            else:
-                self._queue.done(key, again)
-            self._stirred.set()
-
     async def reconcile(self, key: ObjectKey) -> float | None:
-        migration = self._board.get(key)
-        if migration is None:  # not seen yet, or gone: the migrator finds out
-            return await self._migrator.execute(key, self._now, self._board.members)
-        if self._gatekeeper.still_waits(migration, self._now()) and self._has_pod(migration):
+        """Execute a migration, unless it would only be queued for a limit again."""
+        if self._closing:
+            return None
+        migration = self._migrations.get(key)
+        if migration is None:  # not seen yet, or deleted: the executor reads it
+            return await self._executor.execute(key, self._now, self._migrations.members)
+        if self._gate.still_waits(migration, self._now()) and self._has_pod(migration):
             return _IN_LINE
-        with self._gatekeeper.reserve(migration):
-            async with self._turns.acquire(self._shared(migration)):
-                return await self._migrator.execute(key, self._now, self._board.members)
+        with self._gate.reserve(migration):
+            async with self._locks.acquire(_shared_owners(migration)):
+                return await self._executor.execute(key, self._now, self._migrations.members)
+
+    def retry_delay(self, key: ObjectKey) -> float | None:
+        """Retry a migration under way forever: it must be ended or rolled back, however long that takes."""
+        migration = self._migrations.get(key)
+        under_way = migration is not None and migration.status.phase is Phase.IN_PROGRESS
+        return _RETRY_DELAY if under_way else None
+
+    def on_finish(self) -> None:
+        """Wake `drain`."""
+        self._progressed.set()
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        """Wait for a condition that only the cache or a worker can change."""
+        while not reached():
+            self._progressed.clear()
+            await self._progressed.wait()
 
     def _has_pod(self, migration: PodMigration) -> bool:
-        """Whether the pod is there, as far as we know: without it, there is nothing to wait for."""
-        return self._changes.row("Pod", (migration.namespace, migration.spec.pod.name)) is not None
+        """Whether the cache has the pod: a migration without a pod need not wait."""
+        return self._cache.row("Pod", (migration.namespace, migration.spec.pod.name)) is not None
 
-    def _shared(self, migration: PodMigration) -> tuple[str, ...]:
-        """What only one migration at a time may work on."""
-        if migration.status.controller is None:
-            return ()
-        return (migration.status.controller.uid,) if migration.status.phase is Phase.IN_PROGRESS else ()
-
-    def _failed(self, key: ObjectKey, why: str) -> None:
-        delay = self._queue.failed(key)
-        migration = self._board.get(key)
-        if delay is None and migration is not None and migration.status.phase is Phase.IN_PROGRESS:
-            delay = _STUBBORN  # what it has begun must be ended or taken back, however long it takes
-            self._queue.add_later(key, delay)
-        when = "when something changes" if delay is None else f"in {delay:.1f} s"
-        _log.warning("could not go on", migration="/".join(key), why=why, again=when)
-
-    def _migration_changed(self, key: ObjectKey, ours: bool) -> None:  # noqa: FBT001 - as the board tells it
-        self._stirred.set()
-        migration = self._board.get(key)
+    def _migration_changed(self, key: ObjectKey, ours: bool) -> None:  # noqa: FBT001 - a listener of the cache
+        self._progressed.set()
+        migration = self._migrations.get(key)
         if not ours and migration is not None:
             self._queue.add(key)
         if migration is not None:
-            for member in self._board.members(migration):
+            for member in self._migrations.members(migration):
                 self._queue.add((member.namespace, member.name))
-            self._concerns(self._waiting_for(migration))
+            self._add_all(self._waiting_for(migration))
         if migration is None or migration.status.over:
-            self._call_next()
+            self._add_next()
 
     def _waiting_for(self, migration: PodMigration) -> Iterator[ObjectKey]:
-        """The migrations that wait for their turn, because one evicts a pod of the same controller."""
+        """The migrations that wait for their turn because this one evicts a pod of the same controller."""
         controller = migration.status.controller
-        for key in self._board.by_owner(controller.uid) if controller is not None else ():
-            other = self._board.get(key)
+        for key in self._migrations.by_owner(controller.uid) if controller is not None else ():
+            other = self._migrations.get(key)
             if other is not None and other.name != migration.name and other.status.step == TakeTurn.name:
                 yield key
 
-    def _call_next(self) -> None:
-        """A turn may be free: those that wait are looked at, the longest waiting first."""
-        waiting = [each for each in self._board.active() if is_in_line(each)]
+    def _add_next(self) -> None:
+        """Queue the migrations that may start now that a limit may have room, the longest waiting first."""
+        waiting = [each for each in self._migrations.active() if is_in_line(each)]
         for each in sorted(waiting, key=lambda one: (one.metadata.creation_timestamp or 0.0, one.namespace, one.name)):
-            if not self._gatekeeper.still_waits(each, self._now()):
+            if not self._gate.still_waits(each, self._now()):
                 self._queue.add((each.namespace, each.name))
 
     def _object_changed(self, kind: str, key: Any, version: str) -> None:
         if kind == "Pod":
-            pod: Pod | None = self._changes.row(kind, key)
-            about = self._board.by_pod(key)
-            fellows = self._heedful(pod.owner.uid) if pod is not None and pod.owner is not None else set()
-            self._concerns(fellows - about if self._changes.is_old(key, version) else fellows | about)
+            pod: Pod | None = self._cache.row(kind, key)
+            about = self._migrations.by_pod(key)
+            fellows = self._dependent(pod.owner.uid) if pod is not None and pod.owner is not None else set()
+            self._add_all(fellows - about if self._observer.is_old(key, version) else fellows | about)
         elif kind in WORKLOADS:
-            workload: Workload | None = self._changes.row(kind, key)
+            workload: Workload | None = self._cache.row(kind, key)
             if workload is not None:
-                self._concerns(self._heedful(workload.uid))
+                self._add_all(self._dependent(workload.uid))
 
-    def _heedful(self, owner: str) -> set[ObjectKey]:
-        """The migrations of an owner's pods that go by what becomes of it and of its other pods."""
-        found = ((key, self._board.get(key)) for key in self._board.by_owner(owner))
-        return {key for key, each in found if each is not None and each.status.step not in _HEEDLESS}
+    def _dependent(self, owner: str) -> set[ObjectKey]:
+        """The migrations of an owner's pods whose step depends on the owner and on its other pods."""
+        found = ((key, self._migrations.get(key)) for key in self._migrations.by_owner(owner))
+        return {key for key, each in found if each is not None and each.status.step not in _INDEPENDENT}
 
-    def _concerns(self, keys: Iterable[ObjectKey]) -> None:
+    def _add_all(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
             self._queue.add(key)
+
+
+def _shared_owners(migration: PodMigration) -> tuple[str, ...]:
+    """The UID of the controller, whose migrations under way are executed one at a time."""
+    if migration.status.controller is None:
+        return ()
+    return (migration.status.controller.uid,) if migration.status.phase is Phase.IN_PROGRESS else ()

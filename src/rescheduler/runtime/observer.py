@@ -1,59 +1,51 @@
-"""Which versions of pods have been seen by a look: what the watch tells of them afterwards is no news.
+"""Observes what a migration touches, and adds what only the controller knows.
 
-Every write of ours comes back as a watch event a moment later. Without this, each would have its migration looked at
-once more, for nothing. The migrator looks through it, the carrier asks it.
+Every write of ours comes back as a watch event a moment later. The versions that an observation has seen are
+remembered here, so that such an event does not cause another look at the migration.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
-from rescheduler.decode.cache import Changed, ClusterCache
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.observation import Observation, ObservedPart, SteeringMethod
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache
 
-_MOST = 10_000  # pods; of one that is forgotten too early an event is looked at in vain
+_MOST = 10_000  # pods; an event of a pod that was dropped too early causes one look in vain
 
 
-class Observer(Protocol):
-    """Who looks at the cluster."""
+class ControllerObserver:
+    """Observes the cluster, remembers the versions it saw, and adds steering and rival migrations."""
 
-    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation: ...
-
-
-class Sightings:
-    """An observer that remembers, and the changes that it has not seen."""
-
-    def __init__(self, observer: Observer, cache: ClusterCache) -> None:
+    def __init__(
+        self,
+        observer: MigrationObserver,
+        migrations: MigrationCache,
+        steering: Callable[[str], SteeringMethod],
+    ) -> None:
+        """`steering` says how evictions in a namespace are steered: the webhook does not see all of them."""
         self._observer = observer
-        self._cache = cache
+        self._migrations = migrations
+        self._steering = steering
         self._seen: OrderedDict[ObjectKey, int] = OrderedDict()
 
     async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
-        """Look, and remember which versions were there."""
+        """Observe, remember the versions, and add what is known after the reads."""
         seen = await self._observer.look(migration, parts)
         for pod in (seen.pod, *seen.marked):
             if pod is not None:
                 metadata = pod["metadata"]
                 self._note((metadata["namespace"], metadata["name"]), metadata["resourceVersion"])
-        return seen
+        return replace(seen, steered=self._steering(migration.namespace), rivals=self._rivals(migration))
 
     def is_old(self, pod: ObjectKey, version: str) -> bool:
-        """Whether a look has seen the pod as it is in this version, or later."""
+        """Whether an observation has seen this version of the pod, or a later one."""
         return version.isdecimal() and int(version) <= self._seen.get(pod, -1)
-
-    def listen(self, listener: Changed) -> None:
-        """Be told of all changes, as the cache tells them."""
-        self._cache.listen(listener)
-
-    def row(self, kind: str, key: Any) -> Any:
-        """What the cache knows of one object."""
-        return self._cache.row(kind, key)
 
     def _note(self, pod: ObjectKey, version: str) -> None:
         if version.isdecimal():
@@ -61,27 +53,13 @@ class Sightings:
             if len(self._seen) > _MOST:
                 self._seen.popitem(last=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """An observer that adds what the runtime knows."""
-
-    observer: Observer
-    board: MigrationCache
-    steered: Callable[[str], SteeringMethod]
-    """How it is done in a namespace: the API server does not ask about all of them."""
-
-    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
-        """Look, and add what is known as of after it."""
-        seen = await self.observer.look(migration, parts)
-        return replace(seen, steered=self.steered(migration.namespace), rivals=self._rivals(migration))
-
     def _rivals(self, migration: PodMigration) -> tuple[PodMigration, ...]:
+        """The other migrations under way that move pods of the same controller."""
         controller = migration.status.controller
         if controller is None:
             return ()
         mine = (migration.namespace, migration.name)
-        found = (self.board.get(key) for key in sorted(self.board.by_owner(controller.uid)) if key != mine)
+        found = (self._migrations.get(key) for key in sorted(self._migrations.by_owner(controller.uid)) if key != mine)
         return tuple(
             each
             for each in found

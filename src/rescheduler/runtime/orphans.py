@@ -1,8 +1,8 @@
-"""Finds everything that is marked as ours and puts right what belongs to dead migrations, object by object.
+"""Finds objects that carry our labels and annotations, and cleans up what belongs to dead migrations.
 
-The janitor and `cleanup` use it; they know which migrations are dead. The cache's rows tell where to look, so that no
-object is listed for it; each is read anew before anything is done. What goes wrong with one is told, and the next one
-is looked at.
+The garbage collector and `cleanup` use it; they say which migrations are dead. The cache shows where to look, so no
+object is listed for it. Each object is read again before it is changed. An error with one object is logged, and does
+not stop the others.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Set
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
+from rescheduler.config.live import LiveConfig
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
+from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey, annotations_of
-from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.model.migration import Phase
+from rescheduler.runtime.migration_cache import MigrationStore
 
 _log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 20  # at one object in a row: controllers must see a restored template before its Deployment is resumed
-# Deployments before what they own: what is on them is copied down, and they put their ReplicaSets right themselves.
+# Deployments before their ReplicaSets: their controller copies annotations down.
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 WATCHED = ("Pod", *WORKLOADS, "PodDisruptionBudget", "Node")
 """The kinds whose rows are needed."""
@@ -37,97 +38,90 @@ WATCHED = ("Pod", *WORKLOADS, "PodDisruptionBudget", "Node")
 
 @dataclass(frozen=True, slots=True)
 class MarkedObject:
-    """An object that carries marks of running moves."""
+    """An object that carries labels or annotations of a migration under way."""
 
     kind: str
     namespace: str
     name: str
 
 
-Fate = Callable[[MarkedObject, str], Awaitable[Phase | None]]
-"""How the migration of this name ended, as far as this object is concerned; None while it is not dead."""
-
-
-class Observer(Protocol):
-    """Who reads objects as they are now."""
-
-    async def find(self, kind: str, namespace: str, name: str) -> Json | None: ...
-    async def owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]: ...
-
-
-class Writer(Protocol):
-    """Who acts."""
-
-    async def carry_out(self, command: Command) -> FailedCommand | None: ...
+FindEnd = Callable[[MarkedObject, str], Awaitable[Phase | None]]
+"""Returns how the migration of this name ended, as far as this object is concerned; None while it may be alive."""
 
 
 class OrphanCleaner:
-    """Puts right what dead migrations left; `tell` hears of each thing that was."""
+    """Cleans up after dead migrations; `tell` is called with each command that was done."""
 
     def __init__(
-        self, cache: ClusterCache, observer: Observer, writer: Writer, tell: Callable[[Command], None] = lambda _: None
+        self,
+        cache: ClusterCache,
+        observer: MigrationObserver,
+        sender: CommandSender,
+        tell: Callable[[Command], None] = lambda _: None,
     ) -> None:
         self._cache = cache
         self._observer = observer
-        self._writer = writer
+        self._sender = sender
         self._tell = tell
 
-    async def clean(self, fate: Fate) -> int:
-        """Put right whatever can be now; how many things were."""
+    async def clean(self, find_end: FindEnd) -> int:
+        """Clean up whatever can be now; return the number of changes."""
         done = 0
         for marked in list(find_marked(self._cache)):
             try:
-                done += await self._settle(marked, fate)
+                done += await self._clean_one(marked, find_end)
             except ClusterError as error:
-                _log.warning("the next sweep tries again", object=_title(marked), why=str(error))
-            except Exception:  # noqa: BLE001  an object that nobody foresaw must not keep all others as they are
-                _log.exception("what a dead migration left could not be put right", object=_title(marked))
+                _log.warning("orphan not cleaned up, retrying", object=_title(marked), why=str(error))
+            except Exception:  # noqa: BLE001  one bad object must not stop the cleanup of the others
+                _log.exception("internal error or malformed object", object=_title(marked))
         return done
 
-    async def preview(self, fate: Fate) -> tuple[list[Command], list[str]]:
-        """The first thing that would be done about each object, and why nothing can be about others; nothing is."""
+    async def preview(self, find_end: FindEnd) -> tuple[list[Command], list[str]]:
+        """Return the first command for each object, and why nothing can be done about others; change nothing."""
         todo: list[Command] = []
         stuck: list[str] = []
         for marked in list(find_marked(self._cache)):
             try:
-                match await self._decided(marked, fate):
+                match await self._decide(marked, find_end):
                     case Do(commands):
                         todo += commands
                     case Wait(reason):
                         stuck.append(f"{_title(marked)}: {reason}")
             except (ValueError, KeyError, TypeError) as error:
-                stuck.append(f"{_title(marked)}: a mark on it makes no sense: {error!r}")
+                stuck.append(f"{_title(marked)}: a label or annotation on it is malformed: {error!r}")
         return todo, stuck
 
-    async def _settle(self, marked: MarkedObject, fate: Fate) -> int:
+    async def _clean_one(self, marked: MarkedObject, find_end: FindEnd) -> int:
         done = 0
         for _ in range(_LOOKS):
-            match await self._decided(marked, fate):
+            match await self._decide(marked, find_end):
                 case Done():
                     return done
                 case Wait(_, seconds):
                     await asyncio.sleep(seconds)
                 case Do(commands):
                     for command in commands:
-                        refused = await self._writer.carry_out(command)
+                        refused = await self._sender.carry_out(command)
                         if refused is not None and refused.code != 409:
-                            _log.warning("refused", command=str(command), code=refused.code, why=refused.message)
+                            _log.warning(
+                                "command refused", command=str(command), code=refused.code, why=refused.message
+                            )
                             return done
                         if refused is not None:
-                            break  # somebody has changed it meanwhile: looked at anew
-                        _log.info("put right what a dead migration left", command=str(command))
+                            break  # changed meanwhile: read it again
+                        _log.info("orphan cleaned up", command=str(command))
                         self._tell(command)
                         done += 1
-        _log.warning("still not put right; tried again by the next sweep", object=_title(marked))
+        _log.warning("orphan not cleaned up, retrying", object=_title(marked))
         return done
 
-    async def _decided(self, marked: MarkedObject, fate: Fate) -> Do | Wait | Done:
-        """What the object needs, as it is now."""
+    async def _decide(self, marked: MarkedObject, find_end: FindEnd) -> Do | Wait | Done:
+        """Decide what the object needs, as it is now."""
         body = await self._observer.find(marked.kind, marked.namespace, marked.name)
         if body is None:
             return Done()
-        fates = {name: await fate(marked, name) for name in sorted(rollback.names_on(body))}
-        dead = {name: phase for name, phase in fates.items() if phase is not None}
+        ends = {name: await find_end(marked, name) for name in sorted(rollback.names_on(body))}
+        dead = {name: phase for name, phase in ends.items() if phase is not None}
         if not dead:
             return Done()
         if marked.kind == "Pod":
@@ -140,7 +134,7 @@ class OrphanCleaner:
         return Do(tuple(todo)) if todo else Done()
 
     async def _original(self, pod: Json) -> Json | None:
-        """The very pod that a copy was made from, if it is still there."""
+        """The pod that a copy was made from, if it still exists."""
         notes = annotations_of(pod)
         name = notes.get(labels.ORIGINAL_POD_NAME, "")
         original = await self._observer.find("Pod", pod["metadata"]["namespace"], name) if name else None
@@ -148,7 +142,7 @@ class OrphanCleaner:
         return original if is_it else None
 
     async def _sets(self, workload: Json) -> tuple[Json, ...]:
-        """The ReplicaSets, each as it is now: a list may be older than what we have just restored."""
+        """The ReplicaSets, each read by name: a list may be older than what was just restored."""
         if workload["kind"] != "Deployment":
             return (workload,) if workload["kind"] == "ReplicaSet" else ()
         namespace = workload["metadata"]["namespace"]
@@ -158,7 +152,7 @@ class OrphanCleaner:
 
 
 def find_marked(cache: ClusterCache) -> Iterator[MarkedObject]:
-    """All that carries marks, as far as it is known: pods first, because a cheap original is in danger."""
+    """Find all marked objects in the cache; pods first, because an original with a low deletion cost is at risk."""
     for row in cache.rows("Pod"):
         if not row.annotations and labels.MIGRATION_ID not in row.labels and labels.PLACEHOLDER not in row.labels:
             continue  # nearly all of 150,000
@@ -181,46 +175,36 @@ def _title(marked: MarkedObject) -> str:
 
 
 _EVERY = 60.0
-_SETTLED = 10.0  # how long a migration must be over: until then its own last look at what came late is due
-_LATE = 5.0  # after a deletion: what was on its way is done, and controllers have copied what they copy late
-
-Needed = Callable[[float], Set[ObjectKey]]
-"""Which finished migrations are still needed at a time: a rest depends on them, or nobody has looked at them yet."""
+_SETTLED = 10.0  # seconds that a migration must be over: until then its executor still looks at it
+_LATE = 5.0  # seconds after a deletion: by then requests are done, and controllers have made their late copies
 
 
-def nothing(_: float) -> Set[ObjectKey]:
-    """Of nobody who remembers outcomes."""
-    return frozenset()
-
-
-class Journal(Protocol):
-    """Where migrations are kept."""
-
-    async def read(self, namespace: str, name: str) -> PodMigration | None: ...
-    async def remove(self, migration: PodMigration) -> None: ...
-
-
-@dataclass
 class GarbageCollector:
-    """Cleans up."""
+    """Removes finished migrations after a while, and cleans up after dead ones."""
 
-    _board: MigrationCache
-    _journal: Journal
-    _sweep: Callable[[Fate], Awaitable[int]]
-    _keep: Callable[[], float]
-    """For how many seconds finished migrations stay."""
-    _in_hand: Callable[[ObjectKey], bool]
-    """Whether somebody works on a migration just now."""
-    _now: Callable[[], float] = time.time
-    _needed: Needed = nothing
-
-    def __post_init__(self) -> None:
-        self._active = {(each.namespace, each.name) for each in self._board.active()}
+    def __init__(
+        self,
+        store: MigrationStore,
+        cleaner: OrphanCleaner,
+        live: LiveConfig,
+        is_busy: Callable[[ObjectKey], bool],
+        needed: Callable[[float], Set[ObjectKey]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`is_busy` says whether a worker has a migration; `needed` which finished ones must be kept at a time."""
+        self._migrations = store.migrations
+        self._client = store.client
+        self._cleaner = cleaner
+        self._live = live
+        self._is_busy = is_busy
+        self._needed = needed
+        self._now = now
+        self._active = {(each.namespace, each.name) for each in store.migrations.active()}
         self._deserted = asyncio.Event()
-        self._board.listen(self._changed)
+        store.migrations.listen(self._changed)
 
     async def run(self) -> None:
-        """Clean up until cancelled."""
+        """Collect until cancelled."""
         while True:
             self._deserted.clear()
             await self.collect(self._now())
@@ -232,55 +216,55 @@ class GarbageCollector:
             await asyncio.sleep(_LATE)
 
     async def collect(self, now: float) -> int:
-        """Forget what ended long ago and put right what was left; how many things were put right."""
-        await self._forget(now)
+        """Remove old migrations and clean up orphans; return the number of changes."""
+        await self._remove_old(now)
 
-        async def fate(marked: MarkedObject, name: str) -> Phase | None:
-            return await self._fate(marked, name, now)
+        async def find_end(marked: MarkedObject, name: str) -> Phase | None:
+            return await self._find_end(marked, name, now)
 
-        done = await self._sweep(fate)
+        done = await self._cleaner.clean(find_end)
         if done:
-            _log.info("cleaned up after dead migrations", things=done)
+            _log.info("orphans cleaned up", changes=done)
         return done
 
-    async def _forget(self, now: float) -> None:
-        needed, keep = self._needed(now), self._keep()
-        for migration in self._board.all():
+    async def _remove_old(self, now: float) -> None:
+        needed, keep = self._needed(now), self._live.config.fields.migration.keep_finished
+        for migration in self._migrations.all():
             finished = migration.status.completion_time
             if not migration.status.over or finished is None or now - finished < keep:
                 continue
-            if any(not each.status.over for each in self._board.members(migration)):
-                continue  # they still count it
+            if any(not each.status.over for each in self._migrations.members(migration)):
+                continue  # the members still count it
             if (migration.namespace, migration.name) in needed:
                 continue
             try:
-                await self._journal.remove(migration)
+                await self._client.remove(migration)
             except ClusterError as error:
-                _log.warning("a finished migration could not be removed", migration=migration.full_name, why=str(error))
+                _log.warning("finished migration not removed, retrying", migration=migration.full_name, why=str(error))
 
-    async def _fate(self, marked: MarkedObject, name: str, now: float) -> Phase | None:
-        """How a migration ended; None if it is not dead, or that is not sure."""
-        if not name:  # only a mark is left: it is nobody's unless somebody moves this very pod
-            keys = self._board.by_pod((marked.namespace, marked.name))
-            moving = (self._board.get(key) for key in keys)
+    async def _find_end(self, marked: MarkedObject, name: str, now: float) -> Phase | None:
+        """How a migration ended; None if it is alive, or that is unknown."""
+        if not name:  # only an annotation is left: an orphan, unless a migration moves this pod
+            keys = self._migrations.by_pod((marked.namespace, marked.name))
+            moving = (self._migrations.get(key) for key in keys)
             return None if any(each and not each.status.over for each in moving) else Phase.FAILED
         key = (marked.namespace, name)
-        known = self._board.get(key)
-        if self._in_hand(key) or (known is not None and not known.status.over):
+        known = self._migrations.get(key)
+        if self._is_busy(key) or (known is not None and not known.status.over):
             return None
         try:
-            migration = await self._journal.read(*key)
+            migration = await self._client.read(*key)
         except InvalidMigrationError as error:
-            _log.warning("left alone", why=str(error))
+            _log.warning("malformed migration ignored", why=str(error))
             return None
         if migration is None:
             return Phase.FAILED
         ended = migration.status.completion_time or 0.0
         return migration.status.phase if migration.status.over and now - ended >= _SETTLED else None
 
-    def _changed(self, key: ObjectKey, _ours: bool) -> None:  # noqa: FBT001  the board's listeners are called so
-        """Notice migrations that go though they are not over."""
-        migration = self._board.get(key)
+    def _changed(self, key: ObjectKey, _ours: bool) -> None:  # noqa: FBT001  a listener of the cache
+        """Notice migrations that are deleted before they are over."""
+        migration = self._migrations.get(key)
         if migration is not None and not migration.status.over:
             self._active.add(key)
             return

@@ -1,8 +1,8 @@
-"""The plan loop: every so often a plan is made on the newest state, and its moves become migrations.
+"""Plans on the newest state, and turns the moves of a plan into PodMigrations.
 
-The plan counts what is under way as done, so that it never moves the same load twice. Planning itself is pure and may
-take seconds in a large cluster: it runs in a thread, so that leases are renewed and moves go on meanwhile. Where plans
-need approval, their moves are stored all the same, and wait; no more of them than one plan may have.
+The plan counts migrations under way as done, so that it never moves the same load twice. Planning is pure and may take
+seconds in a large cluster. It runs in a thread, so that leases are renewed and moves go on meanwhile. If plans need
+approval, their moves are stored, too, and wait; no more of them than one plan may have.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 _log = structlog.stdlib.get_logger(__name__)
 
 MakePlan = Callable[[ClusterSnapshot], Plan]
-Copied = Callable[[], Callable[[], ClusterSnapshot]]
-"""Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
+Capture = Callable[[], Callable[[], ClusterSnapshot]]
+"""Captures the cache; the function it returns builds the snapshot, in a thread if need be."""
 
 
-def capture_settled(copied: Copied, board: MigrationCache, rest: float) -> Copied:
-    """The same, as the cluster will be when what is under way has ended; failed moves rest for so many seconds."""
+def capture_settled(capture: Capture, migrations: MigrationCache, rest: float) -> Capture:
+    """Capture the cluster as it will be when migrations under way have ended; failed moves rest for `rest` seconds."""
 
     def both() -> Callable[[], ClusterSnapshot]:
-        copy, migrations = copied(), list(board.all())
-        return lambda: with_inflight_moves(copy(), migrations, rest)
+        snapshot, known = capture(), list(migrations.all())
+        return lambda: with_inflight_moves(snapshot(), known, rest)
 
     return both
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One look at the cluster, and what comes of it."""
+    """One planning cycle."""
 
-    copied: Copied
+    capture: Capture
     make_plan: MakePlan
 
     async def plan(self) -> Plan:
-        """What should move, on top of what is moving already."""
+        """Plan, on top of the migrations under way."""
         started = asyncio.get_running_loop().time()
-        snapshot = await asyncio.to_thread(self.copied())
+        snapshot = await asyncio.to_thread(self.capture())
         plan = await asyncio.to_thread(self.make_plan, snapshot)
         _log.info(
             "planned",
@@ -75,38 +75,38 @@ class Cycle:
             seconds=round(asyncio.get_running_loop().time() - started, 3),
         )
         for warning in plan.warnings:
-            _log.warning("planning", warning=warning)
+            _log.warning("plan warning", warning=warning)
         return plan
 
 
 @dataclass(frozen=True, slots=True)
 class OrderTerms:
-    """On what terms a plan's moves are ordered."""
+    """The conditions under which moves of a plan become migrations."""
 
     approval: Approval = Approval.AUTOMATIC
     most: int | None = None
-    """How many moves may wait for approval at a time; None is no limit."""
+    """The number of moves that may wait for approval at a time; None means no limit."""
     waiting: int = 0
-    """How many do already."""
+    """The number that wait already."""
     hourly: int | None = None
-    """How many moves may be ordered that nobody has asked for and nobody approves of; None is no limit."""
+    """The number of optional moves that may be created without approval; None means no limit."""
     hindrance: str = ""
-    """Why there are no more."""
+    """Why no more may be created."""
     hourly_in: Callable[[str], int | None] = lambda namespace: None
-    """How many of these in one namespace."""
+    """The same for one namespace."""
     timed: bool = False
-    """Whether these have to heed time windows, or how many begin within an hour, when they begin."""
+    """Whether optional moves must keep to time windows or hourly limits when they start."""
 
-    def by_choice(self, move: Move) -> bool:
-        """Whether nobody but the planner has asked for it."""
+    def is_optional(self, move: Move) -> bool:
+        """Whether a move is optional: no person has asked for it."""
         return not is_mandatory(move.strategy)
 
-    def need(self, move: Move) -> bool:
-        """Whether somebody has to approve of it."""
-        return self.approval is Approval.REQUIRED and self.by_choice(move)
+    def needs_approval(self, move: Move) -> bool:
+        """Whether a move needs approval."""
+        return self.approval is Approval.REQUIRED and self.is_optional(move)
 
     def room(self) -> tuple[int | None, str]:
-        """How many moves by choice may be ordered, and why no more. What is to be approved of may wait for its hour."""
+        """How many optional moves may be created, and why no more; hourly limits do not stop moves with approval."""
         if self.approval is not Approval.REQUIRED:
             return self.hourly, self.hindrance
         if self.most is None:
@@ -115,7 +115,7 @@ class OrderTerms:
         return self.most - self.waiting, why
 
     def full(self, proposal: Counter[str], taken: Counter[str]) -> str:
-        """Why a proposal's moves, by namespace, may not be ordered besides those; empty when they may."""
+        """Why a proposal (moves by namespace) exceeds a limit, with the moves taken so far; empty if it does not."""
         if self.approval is Approval.REQUIRED:
             return ""
         for namespace, count in proposal.items():
@@ -128,31 +128,32 @@ class OrderTerms:
 AUTOMATIC = OrderTerms()
 
 
-async def order(plan: Plan, logbook: MigrationStore, now: float, terms: OrderTerms = AUTOMATIC) -> list[PodMigration]:
-    """Have a plan's moves carried out: each becomes a migration, stored before anything is done."""
-    moves, occasion = _within(plan.moves, terms), format_instant(now)
-    name = plan_name(occasion, *(f"{m.namespace}/{m.pod}/{m.uid}/{m.target}" for m in moves if terms.need(m)))
+async def create_migrations(
+    plan: Plan, store: MigrationStore, now: float, terms: OrderTerms = AUTOMATIC
+) -> list[PodMigration]:
+    """Store a migration for each move of a plan; the migration controller executes them."""
+    moves, occasion = _select_moves(plan.moves, terms), format_instant(now)
+    name = plan_name(occasion, *(f"{m.namespace}/{m.pod}/{m.uid}/{m.target}" for m in moves if terms.needs_approval(m)))
     sizes = Counter(move.proposal for move in moves)
     ordered: list[PodMigration] = []
     torn: set[int] = set()
     for move in moves:
         if move.proposal in torn:
-            continue  # without the others it would only wait for them
-        migration = migration_of(move, sizes[move.proposal], occasion)
-        if terms.timed and terms.by_choice(move):
+            continue  # it would only wait for the missing one
+        migration = make_migration(move, sizes[move.proposal], occasion)
+        if terms.timed and terms.is_optional(move):
             migration = structs.replace(migration, spec=structs.replace(migration.spec, windowed=True))
-        if terms.need(move):
-            migration = structs.replace(
-                migration, spec=structs.replace(migration.spec, approval_required=True, plan=name)
-            )
+        if terms.needs_approval(move):
+            spec = structs.replace(migration.spec, approval_required=True, plan=name)
+            migration = structs.replace(migration, spec=spec)
         try:
-            ordered.append(await logbook.add(migration))
+            ordered.append(await store.add(migration))
         except (ClusterError, StaleError) as error:  # such as a namespace that is being deleted
-            _log.warning("a move could not be ordered", pod=f"{move.namespace}/{move.pod}", why=str(error))
+            _log.warning("migration not created", pod=f"{move.namespace}/{move.pod}", why=str(error))
             torn.add(move.proposal)
             continue
         _log.info(
-            "ordered",
+            "migration created",
             migration=migration.full_name,
             pod=f"{move.namespace}/{move.pod}",
             source=move.source,
@@ -161,43 +162,43 @@ async def order(plan: Plan, logbook: MigrationStore, now: float, terms: OrderTer
             reason=move.reason,
         )
     if waiting := sum(each.spec.approval_required for each in ordered):
-        _log.info("a plan waits for approval", plan=name, moves=waiting, approve=f"rescheduler approve {name}")
+        _log.info("plan awaits approval", plan=name, moves=waiting, approve=f"rescheduler approve {name}")
     return ordered
 
 
-def _within(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
-    """The moves that may be ordered: whole proposals, in the plan's order, as long as there is room for them."""
+def _select_moves(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
+    """Select the moves that may be created: whole proposals, in the plan's order, as long as there is room."""
     room, why = terms.room()
     proposals: dict[int, Counter[str]] = {}
     for move in moves:
-        if terms.by_choice(move):
+        if terms.is_optional(move):
             proposals.setdefault(move.proposal, Counter())[move.namespace] += 1
     taken: set[int] = set()
     spent: Counter[str] = Counter()
-    hindrances: list[str] = []
+    reasons: list[str] = []
     for proposal, namespaces in proposals.items():
         if room is not None and spent.total() + namespaces.total() > room:
-            hindrances.append(why)
-            break  # what follows may count on it
+            reasons.append(why)
+            break  # later proposals may depend on it
         if full := terms.full(namespaces, spent):
-            hindrances.append(full)
-            continue  # so may this, and is judged again before it begins; yet one namespace does not hold up all others
+            reasons.append(full)
+            continue  # later ones may depend on this, too, but they are checked again at their start
         spent += namespaces
         taken.add(proposal)
-    kept = [move for move in moves if not terms.by_choice(move) or move.proposal in taken]
+    kept = [move for move in moves if not terms.is_optional(move) or move.proposal in taken]
     if len(kept) < len(moves):
-        told = "; ".join(dict.fromkeys(hindrances))
-        _log.info("not all is ordered", moves=len(moves), ordered=len(kept), why=told)
+        told = "; ".join(dict.fromkeys(reasons))
+        _log.info("plan limited", moves=len(moves), created=len(kept), why=told)
     return kept
 
 
-def migration_of(move: Move, members: int, occasion: str) -> PodMigration:
-    """The migration that carries a planned move out; the same move on the same occasion has the same name."""
+def make_migration(move: Move, members: int, occasion: str) -> PodMigration:
+    """Make the migration of a planned move; the same move in the same plan has the same name."""
     proposal = migration_name("proposal", str(move.proposal), occasion)
     spec = MigrationSpec(
         PodReference(move.pod, move.uid),
         move.target,
-        # Chosen again when it begins, by the same rules; but nothing that is to be moved is ever removed.
+        # The method is chosen again at the start; but a pod that is to be moved is never removed.
         RequestedMethod.REMOVE if move.method is Method.REMOVE else RequestedMethod.AUTO,
         move.strategy,
         move.reason,

@@ -30,10 +30,11 @@ from rescheduler.model import labels
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.executor import MigrationExecutor, StartDecision
+from rescheduler.runtime.executor import MigrationExecutor
 from rescheduler.runtime.informers import CRON_JOBS
 from rescheduler.runtime.maintenance import CordonController
 from rescheduler.runtime.orphans import WATCHED, MarkedObject, OrphanCleaner
+from rescheduler.runtime.starting.gate import StartDecision
 
 _LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON)
 _NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
@@ -203,7 +204,7 @@ class Uninstaller:
             await erase(cache, self._observer, self._writer, self._told)
             await wipe(cache, self._observer, self._writer, self._told)
             await CordonController(
-                cache, self._observer, self._writer, cordoned=lambda labels: False, tell=self._told
+                cache, self._observer, self._writer, should_cordon=lambda labels: False, tell=self._told
             ).remove_all()
         return left
 

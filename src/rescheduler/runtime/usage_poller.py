@@ -1,8 +1,8 @@
-"""The loop that measures: every so often a source is asked what nodes and pods use, and the answers are remembered.
+"""Polls usage: reads the usage of nodes and pods from a source at intervals, and keeps the samples.
 
-`app.metering` puts it together where `utilization` asks for usage; otherwise nothing of it runs. Every replica
-measures, so that a new leader has a history to plan by. Whatever goes wrong with a source never ends the controller:
-what is known stays until it is too old, and then requests count, which plans say.
+Runs only if `utilization` asks for usage. Every replica polls, so that a new leader has a history to plan with. An
+error of the source never ends the controller: known samples are used until they are too old. Then requests count, and
+the plan says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Copied = Callable[[], Callable[[], ClusterSnapshot]]
 
 
 class UsagePoller:
-    """A source, asked again and again, and what it has told."""
+    """Polls one source, and keeps the history of its samples."""
 
     def __init__(
         self,
@@ -38,29 +38,29 @@ class UsagePoller:
         now: Callable[[], float],
         pods: Callable[[], Sequence[Pod]] = tuple,
     ) -> None:
-        """`pods` gives those that are known, where they stand while the source is asked."""
+        """`pods` returns the known pods with their nodes at the time of a poll."""
         self._source = source
         self._history = history
         self._every = every
         self._now = now
         self._pods = pods
         self.polled = asyncio.Event()
-        """Set when the source has been asked once, whatever came of it: before that a plan would know of no usage."""
+        """Set after the first poll, successful or not: an earlier plan would have no usage."""
         self.failure = ""
-        """Why the source did not answer the last time; empty when it did."""
+        """Why the last poll failed; empty if it succeeded."""
         self.last: float | None = None
-        """When it last did."""
+        """When a poll last succeeded."""
         self.failures = 0
-        """How often it did not."""
+        """The number of failed polls."""
         self._warned: tuple[str, ...] = ()
 
     @property
     def known(self) -> int:
-        """Of how many nodes and pods there are samples."""
+        """The number of nodes and pods with samples."""
         return len(self._history)
 
     async def run(self) -> None:
-        """Ask until cancelled; the time that an answer takes counts as time waited."""
+        """Poll until cancelled; the interval includes the time of a poll."""
         clock = asyncio.get_running_loop().time
         opened: AbstractAsyncContextManager[object] = (
             self._source if isinstance(self._source, AbstractAsyncContextManager) else nullcontext()
@@ -72,7 +72,7 @@ class UsagePoller:
                 await asyncio.sleep(max(0.0, due - clock()))
 
     async def poll(self) -> None:
-        """Ask once, and remember the answer. No error comes out of it, but `failure` says what happened."""
+        """Poll once and store the samples. Raises nothing; `failure` says what went wrong."""
         now = self._now()
         try:
             self._history.begin(now, await self._placed())
@@ -80,22 +80,13 @@ class UsagePoller:
         except (ClusterError, UsageError) as error:
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001 - one bad answer never stops the loop
-            _log.exception("a bug of ours, or an answer that makes no sense", source=type(self._source).__name__)
+            _log.exception("internal error or malformed answer", source=type(self._source).__name__)
             self._failed(f"{type(error).__name__}: {error}")
         self.polled.set()
 
     def with_usage(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
-        """The snapshot with what is used; for any thread."""
+        """The snapshot with measured usage; thread-safe."""
         return replace(snapshot, measured=self._history.measured(snapshot))
-
-    def measuring(self, copied: Copied) -> Copied:
-        """The same copies of the cluster, whose snapshots carry what is used."""
-
-        def both() -> Callable[[], ClusterSnapshot]:
-            copy = copied()
-            return lambda: self.with_usage(copy())
-
-        return both
 
     async def _placed(self) -> SystemOverhead:
         """Where pods stand now; others get their turn while very many are looked at."""
@@ -108,16 +99,16 @@ class UsagePoller:
     def _answered(self, now: float, warnings: tuple[str, ...]) -> None:
         self._history.end(warnings)
         if self.failure:
-            _log.info("usage is measured again")
+            _log.info("usage source answers again")
         self.failure, self.last = "", now
         if warnings != self._warned:
             for warning in warnings:
-                _log.warning("usage", warning=warning)
+                _log.warning("usage warning", warning=warning)
         self._warned = warnings
 
     def _failed(self, why: str) -> None:
         self._history.failed(why)
         self.failures += 1
         if why != self.failure:  # once a change, not once a round
-            _log.warning("what is used could not be read; asked again", why=why)
+            _log.warning("usage source failed, retrying", why=why)
         self.failure = why

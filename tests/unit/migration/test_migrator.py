@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import StaleError
+from rescheduler.kube.migrations import MigrationClient, StaleError
+from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, StepContext
 from rescheduler.model import labels as marks
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.runtime.executor import MigrationExecutor, StartDecision
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.starting.gate import StartDecision
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, migration, pod, replica_set, scene
 
@@ -54,7 +58,13 @@ class Stage:
         return self.admitted
 
     async def work(self) -> float | None:
-        migrator = MigrationExecutor(self, self, self, Lifecycle, self.admit)
+        migrator = MigrationExecutor(
+            cast("MigrationClient", self),
+            cast("MigrationObserver", self),
+            cast("CommandSender", self),
+            Lifecycle,
+            self.admit,
+        )
         return await migrator.execute(KEY, lambda: NOW, lambda _: ())
 
 

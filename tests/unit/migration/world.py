@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from kubemini.patches import apply_json_patch
+from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import (
@@ -29,7 +32,8 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
-from rescheduler.runtime.executor import MigrationExecutor, StartDecision
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.starting.gate import StartDecision
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set, stateful_set
 
@@ -70,7 +74,13 @@ class World:
 
     async def work(self, manner: MigrationSettings, looks: int = 60) -> MigrationStatus:
         """Work on the migration until it is over."""
-        migrator = MigrationExecutor(self, self, self, lambda: Lifecycle(manner), _admit)
+        migrator = MigrationExecutor(
+            cast("MigrationClient", self),
+            cast("MigrationObserver", self),
+            cast("CommandSender", self),
+            lambda: Lifecycle(manner),
+            _admit,
+        )
         for _ in range(looks):
             wait = await migrator.execute(("shop", "m"), lambda: self.now, lambda _: ())
             if self.kept.status.over and wait is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
 
 from structlog.testing import capture_logs
 
@@ -12,10 +14,12 @@ from rescheduler.kube.migrations import StaleError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, MoveOutcome, ObjectReference, OutcomeVerdict, PodMigration
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.outcomes import AssessmentInputs, OutcomeAssessor
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.outcomes import OutcomeAssessor
 from rescheduler.runtime.reconciler import PeriodicTask
 from tests.support.builders import NOW, cluster, node, pod
+from tests.support.informers import informers
+from tests.support.live import live
 from tests.support.pod_migrations import replace
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
 
@@ -69,11 +73,14 @@ class Stage:
 
     def assessor(self) -> OutcomeAssessor:
         """As a new leader would make it."""
-        by = AssessmentInputs(
-            *(self.board, self.copied, lambda: self.stale, lambda: POLICY, lambda: AFTER, lambda: self.now),
-            lacking=lambda: self.lacking,
+        return OutcomeAssessor(
+            informers(migrations=self.board, capture=self.copied, stale=lambda: self.stale),
+            live(policy=lambda: POLICY, outcomes=SimpleNamespace(assess_after=AFTER)),
+            cast("MigrationStore", self),
+            lambda: self.now,
+            lambda *told: self.told.append(told),
+            lambda: self.lacking,
         )
-        return OutcomeAssessor(by, self, lambda *told: self.told.append(told))
 
     def outcome(self, name: str) -> MoveOutcome | None:
         found = self.board.get(("shop", name))
@@ -182,7 +189,7 @@ async def test_where_outcomes_are_not_kept_it_is_tried_with_one_and_told_once_un
     assert len(stage.stored) == 3, "one try a look, whatever is due"
     assert stage.told == []
     (warning,) = (each for each in logs if each["log_level"] == "warning")
-    assert "rescheduler crds | kubectl apply" in warning["event"]
+    assert "rescheduler crds | kubectl apply" in warning["cure"]
     stage.keeps = True
     assert await assessor.assess() == 2
 

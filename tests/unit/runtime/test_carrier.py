@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.decode.cache import Changed
+from rescheduler.decode.cache import Changed, ClusterCache
 from rescheduler.kube.errors import ApiError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import PodMigration
@@ -23,6 +23,7 @@ from rescheduler.model.objects import Owner, Workload
 from rescheduler.runtime.executor import MigrationExecutor
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.migration_controller import WORKERS, MigrationController
+from rescheduler.runtime.observer import ControllerObserver
 from rescheduler.runtime.starting.gate import StartGate
 from tests.support.builders import pod
 from tests.support.pod_migrations import migration_spec, replace
@@ -48,7 +49,12 @@ class Stage:
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
         self.carrier = MigrationController(
-            cast("MigrationExecutor", self), cast("StartGate", self), self.board, self, lambda: NOW
+            cast("MigrationExecutor", self),
+            cast("StartGate", self),
+            self.board,
+            cast("ClusterCache", self),
+            cast("ControllerObserver", self),
+            lambda: NOW,
         )
 
     async def execute(self, key: ObjectKey, _now: object, _members: object) -> float | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, SteeringMethod
 from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.observer import Circumstances
+from rescheduler.runtime.observer import ControllerObserver
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 MINE = under_way("mine", controller=WEB_SET, workload=WEB)
@@ -24,7 +27,9 @@ async def seen(
     board = MigrationCache()
     for each in (migration, *others):
         board.put(each)
-    return await Circumstances(Blank(), board, lambda namespace: steered).look(migration, EVERYTHING)
+    return await ControllerObserver(cast("MigrationObserver", Blank()), board, lambda namespace: steered).look(
+        migration, EVERYTHING
+    )
 
 
 async def test_rivals_are_the_other_migrations_under_way_of_the_same_controller() -> None:

@@ -13,13 +13,13 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency
 from rescheduler.planning.revalidate import MoveVerdict, RequestedMove
-from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
-from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartDecision, StartGate
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
+from tests.support.live import live
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
+from tests.unit.runtime.starting import Pauses, holds_of
 
 TIMEOUT = 600.0
 HOUR = 3600.0
@@ -33,25 +33,14 @@ TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
 
 
 @dataclass
-class Held:
-    """Paused, or not."""
-
-    pause: PauseDetails | None = None
-    resumed: float = 0.0
-
-    def current(self) -> PauseDetails | None:
-        return self.pause
-
-
-@dataclass
 class Ruled:
     """Rules as it is told; meanwhile somebody may pause."""
 
     ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
-    held: Held | None = None
+    held: Pauses | None = None
     asked: list[RequestedMove] = field(default_factory=list)
 
-    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
+    async def check(self, wanted: RequestedMove) -> MoveVerdict:
         self.asked.append(wanted)
         if self.held is not None:
             self.held.pause = JANE
@@ -59,13 +48,14 @@ class Ruled:
 
 
 class Stage:
-    def __init__(self, judge: Ruled | None = None, held: Held | None = None) -> None:
-        self.judge, self.held = judge or Ruled(), held or Held()
+    def __init__(self, judge: Ruled | None = None, held: Pauses | None = None) -> None:
+        self.judge, self.held = judge or Ruled(), held or Pauses()
         self.board = MigrationCache()
-        self.slots = ConcurrencyLimits(self.board, lambda: ONE_AT_A_TIME)
-        self.consent = Holds(self.board, lambda: HOUR, self.held)
+        now_live = live(concurrency=lambda: ONE_AT_A_TIME, timeout=TIMEOUT, approval_timeout=HOUR)
+        self.slots = ConcurrencyLimits(self.board, now_live)
+        self.consent = holds_of(self.board, now_live, self.held)
         self.gatekeeper = StartGate(
-            self.board, cast("CachedRevalidator", self.judge), self.slots, lambda: TIMEOUT, self.consent
+            self.board, cast("CachedRevalidator", self.judge), self.slots, self.consent, now_live
         )
 
     async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
@@ -171,7 +161,7 @@ async def test_a_member_that_is_not_approved_keeps_the_others_waiting_and_a_lost
 
 @pytest.mark.parametrize("order", [replace(ORDER, approval_required=False), migration_spec("web-a", target="two")])
 async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: MigrationSpec) -> None:
-    stage = Stage(held=Held(JANE))
+    stage = Stage(held=Pauses(JANE))
     told = await stage.told(waiting(order=order))
     assert (told.status.phase, told.status.message) == (Phase.PENDING, TOLD)
     assert stage.judge.asked == []
@@ -184,7 +174,7 @@ async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: Migra
 
 
 async def test_who_pauses_while_one_is_judged_is_heeded() -> None:
-    held = Held()
+    held = Pauses()
     stage = Stage(Ruled(held=held), held)
     admitted = await stage.admit(waiting(approved_by="me"))
     assert (admitted.progress, admitted.reason) == (None, TOLD)
@@ -206,7 +196,7 @@ async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_i
 
 async def test_a_pause_does_not_tear_apart_what_belongs_together_and_has_begun() -> None:
     pair = replace(ORDER, proposal="swap", members=2, approval_required=False)
-    stage = Stage(held=Held(JANE))
+    stage = Stage(held=Pauses(JANE))
     begun = replace(
         waiting("n", replace(pair, pod="web-b")),
         status=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three"),

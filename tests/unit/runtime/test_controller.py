@@ -98,15 +98,15 @@ class Played:
             self.log.append("last")
 
         return Controller(
-            watching=cast("Informers", _Seat(self.watch.run, wait_for_sync=self.synced)),
+            informers=cast("Informers", _Seat(self.watch.run, wait_for_sync=self.synced)),
             election=cast("LeaderElector", _Elected(self)) if self.elects else None,
-            gatekeeper=cast("StartGate", self),
-            carrier=cast("MigrationController", _Seat(self.carry.run, drain=self.park)),
-            first=[PeriodicTask(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
-            duties=[self.duty],
-            last=[PeriodicTask("last", 0.0, last)],
+            gate=cast("StartGate", self),
+            migrations=cast("MigrationController", _Seat(self.carry.run, drain=self.park)),
+            startup_tasks=[PeriodicTask(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
+            leader_tasks=[self.duty],
+            shutdown_tasks=[PeriodicTask("last", 0.0, last)],
             grace=lambda: GRACE,
-            everybody=[self.serve] if self.serves else [],
+            replica_tasks=[self.serve] if self.serves else [],
         )
 
 

@@ -14,7 +14,7 @@ from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, migration_of, order
+from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, create_migrations, make_migration
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import OPTIMIZATION, planned
 from tests.support.pod_migrations import migration_spec, replace
@@ -47,14 +47,14 @@ def hot() -> ClusterSnapshot:
 
 
 async def ordered(kept: Kept, *moves: Move, terms: OrderTerms | None = None, now: float = NOW) -> list[PodMigration]:
-    return await order(plan_of(*moves), cast("MigrationStore", kept), now, terms or OrderTerms())
+    return await create_migrations(plan_of(*moves), cast("MigrationStore", kept), now, terms or OrderTerms())
 
 
 REQUIRED = OrderTerms(Approval.REQUIRED)
 
 
 def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
-    migration = migration_of(MOVE, 1, NOON)
+    migration = make_migration(MOVE, 1, NOON)
     assert migration.namespace == "shop"
     assert migration.spec == migration_spec("web-a", "web-a-uid", "two", strategy="LoadBalancing", reason="it is hot")
     assert migration.status == MigrationStatus()
@@ -62,11 +62,13 @@ def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
 
 def test_the_same_move_has_the_same_name_on_the_same_occasion_only() -> None:
     names = {
-        migration_of(move, 1, moment).name for move in (MOVE, replace(MOVE, target="three")) for moment in (NOON, NOON)
+        make_migration(move, 1, moment).name
+        for move in (MOVE, replace(MOVE, target="three"))
+        for moment in (NOON, NOON)
     }
     assert len(names) == 1
-    assert migration_of(MOVE, 1, "2027-01-15T08:00:30Z").name not in names
-    assert migration_of(replace(MOVE, uid="another"), 1, NOON).name not in names
+    assert make_migration(MOVE, 1, "2027-01-15T08:00:30Z").name not in names
+    assert make_migration(replace(MOVE, uid="another"), 1, NOON).name not in names
 
 
 async def test_moves_that_belong_together_know_each_other_and_no_others() -> None:
@@ -83,8 +85,8 @@ async def test_proposals_of_the_same_number_in_two_plans_are_different() -> None
     kept = Kept()
     moves = [replace(MOVE, pod=pod_name) for pod_name in ("x", "y")]
     await ordered(kept, *moves)
-    await order(plan_of(*moves), cast("MigrationStore", kept), NOW + 30)
-    assert len({each.spec.proposal_name for each in kept.added}) == 2
+    await create_migrations(plan_of(*moves), cast("MigrationStore", kept), NOW + 30)
+    assert len({each.spec.proposal for each in kept.added}) == 2
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
     board = MigrationCache()
     cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
-    board.put(replace(migration_of(move, 1, NOON), uid="m-uid", version="1"))
+    board.put(replace(make_migration(move, 1, NOON), uid="m-uid", version="1"))
     assert (await cycle.plan()).moves == ()
 
 
@@ -123,7 +125,7 @@ async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is
     cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
     failed = MigrationStatus(phase=Phase.FAILED, completion_time=NOW - 10, message="it did not start")
-    board.put(replace(migration_of(move, 1, NOON), status=failed, uid="m-uid", version="1"))
+    board.put(replace(make_migration(move, 1, NOON), status=failed, uid="m-uid", version="1"))
     (other,) = (await cycle.plan()).moves
     assert other.pod != move.pod
 

@@ -25,7 +25,7 @@ def done_at(do: Do, seconds: float, *calls: float, every: float | Callable[[], f
 
         duty = PeriodicTask("test", every, noted)
         for moment in calls:
-            asyncio.get_running_loop().call_at(moment, duty.called.set)
+            asyncio.get_running_loop().call_at(moment, duty.wake.set)
         running = asyncio.ensure_future(duty.run())
         await asyncio.sleep(seconds)
         running.cancel()

@@ -17,13 +17,14 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.revalidate import MoveVerdict, RequestedMove
-from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartDecision, StartGate
 from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line
 from tests.support import builders as b
+from tests.support.live import live
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, replica_set
+from tests.unit.runtime.starting import holds_of
 
 FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
 ONE_AT_A_TIME = replace(FREE, total=1)
@@ -40,7 +41,7 @@ class Ruled:
     meanwhile: Callable[[], None] = lambda: None
     asked: list[RequestedMove] = field(default_factory=list)
 
-    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
+    async def check(self, wanted: RequestedMove) -> MoveVerdict:
         self.asked.append(wanted)
         await asyncio.sleep(0)
         self.meanwhile()
@@ -55,8 +56,10 @@ class Stage:
     stores: bool = True
 
     def __post_init__(self) -> None:
-        self.slots = ConcurrencyLimits(self.board, lambda: self.limits)
-        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self.judge), self.slots, lambda: TIMEOUT)
+        now_live = live(concurrency=lambda: self.limits, timeout=TIMEOUT, approval_timeout=3600.0)
+        self.slots = ConcurrencyLimits(self.board, now_live)
+        holds = holds_of(self.board, now_live)
+        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self.judge), self.slots, holds, now_live)
 
     async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
         """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
@@ -362,7 +365,7 @@ class Drawn:
     async def judge(self) -> AsyncIterator[tuple[CachedRevalidator, StillLoop]]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, StillLoop)
-        yield CachedRevalidator(self.copied, self.board, lambda: self.policy), loop
+        yield CachedRevalidator(self.copied, self.board, live(policy=lambda: self.policy)), loop
 
 
 def web(number: int) -> str:
@@ -388,7 +391,7 @@ def test_the_judge_draws_the_cluster_anew_when_its_picture_is_old() -> None:
     async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         for moment, looks in ((0.0, 1), (1.0, 1), (1.1, 2)):
             loop.now = moment
-            await judge.rule(order_of(0))
+            await judge.check(order_of(0))
             assert drawn.looks == looks
 
     in_still_time(drawn, story)
@@ -398,10 +401,10 @@ def test_a_picture_that_takes_long_to_draw_is_kept_for_longer() -> None:
     drawn = Drawn(takes=2.0)
 
     async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
-        await judge.rule(order_of(0))
+        await judge.check(order_of(0))
         for later, looks in ((10.0, 1), (0.1, 2)):
             loop.now += later
-            await judge.rule(order_of(0))
+            await judge.check(order_of(0))
             assert drawn.looks == looks
 
     in_still_time(drawn, story)
@@ -411,9 +414,9 @@ def test_another_policy_is_judged_by_at_once() -> None:
     drawn = Drawn()
 
     async def story(judge: CachedRevalidator, _: StillLoop) -> None:
-        assert (await judge.rule(order_of(0))).method is Method.HANDOFF
+        assert (await judge.check(order_of(0))).method is Method.HANDOFF
         drawn.policy = Policy(excluded_namespaces=("default",))
-        assert (await judge.rule(order_of(1))).method is None
+        assert (await judge.check(order_of(1))).method is None
         assert drawn.looks == 2
 
     in_still_time(drawn, story)
@@ -421,7 +424,7 @@ def test_another_policy_is_judged_by_at_once() -> None:
 
 def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
     async def story(judge: CachedRevalidator, _: StillLoop) -> None:
-        rulings = await asyncio.gather(*(judge.rule(order_of(number)) for number in range(3)))
+        rulings = await asyncio.gather(*(judge.check(order_of(number)) for number in range(3)))
         assert [ruling.method for ruling in rulings] == [Method.HANDOFF, Method.HANDOFF, None]
         assert rulings[2].temporary
 
@@ -437,12 +440,12 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
 
     async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         for number in range(2):
-            await judge.rule(order_of(number))
+            await judge.check(order_of(number))
             drawn.board.put(begun(number))
         loop.now = 60.0
-        third = await judge.rule(order_of(2))
+        third = await judge.check(order_of(2))
         assert (third.method, third.temporary, drawn.looks) == (None, True, 2)
-        again = await judge.rule(order_of(0))
+        again = await judge.check(order_of(0))
         assert (again.method, again.temporary) == (None, True)
 
     in_still_time(drawn, story)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.orphans import Fate, GarbageCollector, MarkedObject
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.orphans import FindEnd, GarbageCollector, MarkedObject, OrphanCleaner
+from tests.support.live import live
 from tests.support.pod_migrations import migration_spec
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
@@ -42,13 +46,20 @@ class Stage:
             raise self.failure
         self.removed.append(migration.name)
 
-    async def sweep(self, fate: Fate) -> int:
+    async def clean(self, find_end: FindEnd) -> int:
         self.swept.append(clock())
-        self.answers.append(await fate(POD, self.asked))
+        self.answers.append(await find_end(POD, self.asked))
         return 0
 
     def janitor(self) -> GarbageCollector:
-        return GarbageCollector(self.board, self, self.sweep, lambda: self.keep, lambda key: key in self.busy)
+        return self.collector(lambda key: key in self.busy, lambda now: frozenset())
+
+    def collector(
+        self, is_busy: Callable[[ObjectKey], bool], needed: Callable[[float], Set[ObjectKey]]
+    ) -> GarbageCollector:
+        store = cast("MigrationStore", SimpleNamespace(client=self, migrations=self.board))
+        now_live = live(migration=SimpleNamespace(keep_finished=self.keep))
+        return GarbageCollector(store, cast("OrphanCleaner", self), now_live, is_busy, needed, lambda: NOW)
 
     async def fate(self, now: float = NOW) -> Phase | None:
         await self.janitor().collect(now)
@@ -118,9 +129,7 @@ async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
         asked.append(now)
         return needed
 
-    janitor = GarbageCollector(
-        stage.board, stage, stage.sweep, lambda: stage.keep, lambda key: False, lambda: NOW, tell
-    )
+    janitor = stage.collector(lambda key: False, tell)
     await janitor.collect(NOW + 60)
     assert (stage.removed, asked) == (["good"], [NOW + 60])
     needed.clear()

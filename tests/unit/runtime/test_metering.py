@@ -85,7 +85,7 @@ async def test_an_answer_longer_than_the_interval_is_followed_by_the_next_questi
 async def test_a_snapshot_carries_what_was_heard() -> None:
     loop = metering(Scripted([of_node("a", 700)]))
     await loop.poll()
-    taken = loop.measuring(lambda: lambda: cluster(node("a")))()()
+    taken = loop.with_usage(cluster(node("a")))
     assert taken.measured is not None
     assert taken.measured.nodes == {"a": (("cpu", 700), ("memory", 2**30))}
     assert (loop.failure, loop.last, loop.known) == ("", NOW, 1)
@@ -116,7 +116,7 @@ async def test_no_error_ends_it_and_what_is_known_stays() -> None:
             assert loop.failure in measured.warnings[0]
         await loop.poll()
     assert loop.failure == ""
-    assert [log["event"] for log in logs][-1] == "usage is measured again"
+    assert [log["event"] for log in logs][-1] == "usage source answers again"
 
 
 async def test_a_failure_that_lasts_is_told_once_and_its_end_once() -> None:
@@ -126,8 +126,8 @@ async def test_a_failure_that_lasts_is_told_once_and_its_end_once() -> None:
             await loop.poll()
     told = [(log["event"], log.get("why")) for log in logs]
     assert told == [
-        ("what is used could not be read; asked again", "nobody is there"),
-        ("usage is measured again", None),
+        ("usage source failed, retrying", "nobody is there"),
+        ("usage source answers again", None),
     ]
 
 

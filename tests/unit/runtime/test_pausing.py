@@ -10,6 +10,7 @@ from typing import cast
 from structlog.testing import capture_logs
 
 from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
 from rescheduler.migration.events import ObjectEvent
 from rescheduler.runtime.pause_watcher import PauseWatcher
@@ -50,7 +51,7 @@ class Told:
 
 
 def pauses(kept: Kept, told: Told | None = None) -> PauseWatcher:
-    return PauseWatcher(cast("PauseStore", kept), told)
+    return PauseWatcher(cast("PauseStore", kept), cast("EventRecorder | None", told))
 
 
 async def test_until_it_is_known_it_counts_as_paused() -> None:
@@ -61,9 +62,7 @@ async def test_until_it_is_known_it_counts_as_paused() -> None:
             assert not await found.refresh()
     assert "no rights" in str(found.current()), "whoever asks why nothing is begun is told"
     assert not found.known
-    assert [each["event"] for each in logs] == [
-        "ConfigMap ours/state could not be read; nothing is begun until it can be"
-    ]
+    assert [each["event"] for each in logs] == ["pause state not readable"]
     kept.state = PauseState()
     assert await found.refresh()
     assert (found.current(), found.known, found.failure) == (None, True, "")
@@ -108,7 +107,7 @@ async def test_who_resumes_with_kubectl_leaves_the_time_of_the_pause_and_it_goes
     by_kubectl, removed = PauseState(None, "jane", NOW, "uid", "3"), PauseState()
     for state in (by_kubectl, removed):
         kept, told = Kept(PAUSED), Told()
-        found = PauseWatcher(cast("PauseStore", kept), told, lambda: NOW + 7200)
+        found = PauseWatcher(cast("PauseStore", kept), cast("EventRecorder", told), lambda: NOW + 7200)
         await found.refresh()
         kept.state = state
         await found.refresh()

@@ -16,7 +16,8 @@ import pytest
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.events import EventRecorder
-from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
+from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.migration.observation import FailedCommand
@@ -26,8 +27,9 @@ from rescheduler.model.policy import Policy
 from rescheduler.recovery.model import RecoveryDecision, WorkloadState
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime import recovery_controller
-from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
+from rescheduler.runtime.recovery_controller import RecoveryController
+from tests.support.informers import informers
+from tests.support.live import live
 from tests.support.pod_migrations import replace
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, pod, told
@@ -63,12 +65,16 @@ class Stage:
     def __post_init__(self) -> None:
         self.shown[WEB_KEY] = OwnedObjects(WEB, (WEB_SET,), (ILL,))
         policy = Policy(excluded_namespaces=("away",))
-        known = Known(self.cache, MigrationCache(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
-        hands = Hands(
-            self, self, cast("EventRecorder", self), self.counted.append, lambda: clock() >= self.steered_from
+        self.recovery = RecoveryController(
+            cast("RecordOwners", self),
+            informers(cache=self.cache, now=lambda: NOW + clock()),
+            live(policy=lambda: policy, recovery=lambda: self.settings),
+            cast("CommandSender", self),
+            cast("EventRecorder", self),
+            lambda: clock() >= self.steered_from,
         )
-        self.recovery = RecoveryController(known, hands)
+        self.recovery.count_outcome = self.counted.append
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         self.looks.append((clock(), key[2]))

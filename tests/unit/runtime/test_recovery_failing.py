@@ -11,6 +11,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import FailureDetector
+from tests.support.live import live
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, node, pod, starting, told
 from tests.unit.runtime.migrations import NOW
@@ -28,7 +29,9 @@ class Stage:
         self.cache = ClusterCache("test")
         self.suspected: list[tuple[float, RecordOwnerKey]] = []
         self.settings = RecoverySettings(start_timeout=600, node_not_ready=60)
-        self.failing = FailureDetector(self.cache, lambda: self.settings, lambda: NOW + clock(), self._suspect)
+        self.failing = FailureDetector(
+            self.cache, live(recovery=lambda: self.settings), lambda: NOW + clock(), self._suspect
+        )
 
     def _suspect(self, key: RecordOwnerKey) -> None:
         self.suspected.append((clock(), key))
@@ -271,7 +274,7 @@ def test_a_hundred_nodes_that_are_lost_together_are_gone_through_together() -> N
     cache = Counting("test")
     stage.cache = cache
     stage.failing = FailureDetector(
-        cache, lambda: RecoverySettings(node_not_ready=60), lambda: NOW + clock(), stage._suspect
+        cache, live(recovery=lambda: RecoverySettings(node_not_ready=60)), lambda: NOW + clock(), stage._suspect
     )
     names = [f"n{number}" for number in range(100)]
     told(cache, WEB, WEB_SET, *(pod(f"web-{name}", WEB_SET, node=name) for name in names))

@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.events import EventRecorder
-from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
+from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
-from rescheduler.model.policy import Policy
 from rescheduler.recovery.record import parse_record
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import VanishedPods
-from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
+from rescheduler.runtime.recovery_controller import RecoveryController
 from tests.support.examples import examples
+from tests.support.informers import informers
+from tests.support.live import live
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, SPACE, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW
@@ -110,8 +111,14 @@ class Stage:
         self.counted: list[str] = []
         self.conflicts = 0
         self.looks = 0
-        known = Known(self.cache, MigrationCache(), Policy, lambda: settings, lambda: NOW + clock())
-        self.recovery = RecoveryController(known, Hands(self, self, cast("EventRecorder", self), self.counted.append))
+        self.recovery = RecoveryController(
+            cast("RecordOwners", self),
+            informers(cache=self.cache, now=lambda: NOW + clock()),
+            live(recovery=lambda: settings),
+            cast("CommandSender", self),
+            cast("EventRecorder", self),
+        )
+        self.recovery.count_outcome = self.counted.append
         told(self.cache, self.holder, *(body("Node", name, status={"conditions": [READY]}) for name in ("one", "two")))
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
@@ -245,7 +252,7 @@ def test_a_hundred_and_fifty_that_vanish_at_once_are_all_counted() -> None:
 
 def test_nothing_is_remembered_for_workloads_that_do_not_ask_nor_when_others_lead() -> None:
     stage = Stage(RecoverySettings(delay=0.0))
-    fallen = stage.recovery._failing.fallen
+    fallen = stage.recovery._detector.vanished
     quiet = body("StatefulSet", "quiet")
 
     async def story() -> None:

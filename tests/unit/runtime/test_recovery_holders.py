@@ -17,8 +17,8 @@ from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOw
 from rescheduler.model.advice import NewPod
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
-from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import FailureDetector
+from tests.support.live import live
 from tests.unit.runtime.failing_world import ASKS, SPACE, body, pod, told
 from tests.unit.runtime.migrations import NOW
 
@@ -148,7 +148,7 @@ def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], e
     told(cache, *(each for each in found if each["kind"] != "Rollout"))
     row: Pod = cache.row("Pod", (SPACE, "a"))
     by_webhook = find_record_owner(NewPod(SPACE, row.name, owner=row.owner), cache)
-    by_loop = FailureDetector(cache, RecoverySettings, lambda: NOW, print).holder(row)
+    by_loop = FailureDetector(cache, live(), lambda: NOW, print).holder(row)
     assert (by_webhook.kind, by_webhook.name) == expected
     assert by_loop == (expected[0], SPACE, expected[1])
     answer, _ = looked_at(*expected, *(each for each in found if each["kind"] != "Rollout"))
@@ -164,5 +164,5 @@ def test_a_namesake_of_the_maker_that_is_gone_says_nothing() -> None:
     cache = ClusterCache("test")
     told(cache, cron, job, alone)
     row: Pod = cache.row("Pod", (SPACE, "a"))
-    assert FailureDetector(cache, RecoverySettings, lambda: NOW, print).holder(row) == ("Job", SPACE, "w1")
+    assert FailureDetector(cache, live(), lambda: NOW, print).holder(row) == ("Job", SPACE, "w1")
     assert find_record_owner(NewPod(SPACE, "a", owner=row.owner), cache).kind == "Job"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
@@ -18,7 +18,9 @@ from rescheduler.recovery.model import WorkloadState
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import VanishedPods
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.recovery_controller import Known, WorkloadStateReader
+from rescheduler.runtime.recovery_reader import WorkloadStateReader
+from tests.support.informers import informers
+from tests.support.live import live
 from tests.unit.runtime.failing_world import ASKS, SPACE, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
@@ -42,6 +44,18 @@ class Reads:
         return self.others.get((kind, name))
 
 
+def reader(
+    reads: Reads,
+    cache: ClusterCache | None = None,
+    board: MigrationCache | None = None,
+    vanished: VanishedPods | None = None,
+) -> WorkloadStateReader:
+    known = informers(cache=cache, migrations=board, now=lambda: NOW)
+    return WorkloadStateReader(
+        cast("RecordOwners", reads), known, live(policy=lambda: POLICY), vanished or VanishedPods(clock)
+    )
+
+
 def a_node(name: str, *, ready: bool = True, taints: tuple[str, ...] = (), **spec: Any) -> Json:
     listed = [{"key": key, "effect": "NoSchedule"} for key in taints]
     condition = {"type": "Ready", "status": "True" if ready else "False"}
@@ -54,7 +68,7 @@ def case_of(
     holding: OwnedObjects,
     *known: Json,
     board: MigrationCache | None = None,
-    live: tuple[Json, ...] = (),
+    read: tuple[Json, ...] = (),
     fell: tuple[Json, ...] = (),
 ) -> WorkloadState:
     """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
@@ -64,11 +78,7 @@ def case_of(
         fallen.observe(cache.row("Pod", (SPACE, each["metadata"]["name"])))
         cache.drop("Pod", (SPACE, each["metadata"]["name"]))
     told(cache, *(known or map(a_node, NODES)))
-    cases = WorkloadStateReader(
-        Reads(holding, *live),
-        Known(cache, board or MigrationCache(), lambda: POLICY, RecoverySettings, lambda: NOW),
-        fallen,
-    )
+    cases = reader(Reads(holding, *read), cache, board, fallen)
     metadata = holding.holder["metadata"]
     found = asyncio.run(cases.read((holding.holder["kind"], SPACE, metadata["name"])))
     assert isinstance(found, WorkloadState)
@@ -90,11 +100,7 @@ def of_web(name: str = "web-1-a", **more: Any) -> Json:
 
 def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
     for found in (None, ("CronJob", SPACE, "nightly")):
-        known = Known(ClusterCache("test"), MigrationCache(), lambda: POLICY, RecoverySettings, lambda: NOW)
-        assert (
-            asyncio.run(WorkloadStateReader(Reads(found), known, VanishedPods(clock)).read(("Job", SPACE, "nightly-1")))
-            == found
-        )
+        assert asyncio.run(reader(Reads(found)).read(("Job", SPACE, "nightly-1"))) == found
 
 
 def test_what_was_read_is_passed_on() -> None:
@@ -148,7 +154,7 @@ def test_nodes_that_are_not_well_are_read_anew_and_those_that_are_gone_are_left_
     for each, node in zip(pods, ("one", "two", "three", "four"), strict=True):
         each["spec"]["nodeName"] = node
     known = (a_node("one"), a_node("two", ready=False), a_node("three", ready=False))
-    found = case_of(web(*pods), *known, live=(a_node("two"), a_node("four", ready=False)))
+    found = case_of(web(*pods), *known, read=(a_node("two"), a_node("four", ready=False)))
     status = {name: each["status"]["conditions"][0]["status"] for name, each in found.nodes.items()}
     assert status == {"one": "True", "two": "True", "four": "False"}
     assert found.unready_share == pytest.approx(2 / 3)
@@ -211,8 +217,7 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
     old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
     new["metadata"]["resourceVersion"] = "2"
     ill = crashing("db-0", old)
-    known = Known(ClusterCache("test"), MigrationCache(), lambda: POLICY, RecoverySettings, clock)
-    cases = WorkloadStateReader(Reads(OwnedObjects(old, (old,), (ill,)), new), known, VanishedPods(clock))
+    cases = reader(Reads(OwnedObjects(old, (old,), (ill,)), new))
     key: RecordOwnerKey = ("StatefulSet", SPACE, "db")
     first = asyncio.run(cases.read(key))
     assert isinstance(first, WorkloadState)
@@ -226,8 +231,7 @@ def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None
     reads = Reads(
         OwnedObjects(single, (), (single,)), crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1}'})
     )
-    known = Known(ClusterCache("test"), MigrationCache(), lambda: POLICY, RecoverySettings, clock)
-    cases, key = WorkloadStateReader(reads, known, VanishedPods(clock)), ("Pod", SPACE, "single")
+    cases, key = reader(reads), ("Pod", SPACE, "single")
     first = asyncio.run(cases.read(key))
     assert isinstance(first, WorkloadState)
     reads.holding = None
@@ -265,7 +269,7 @@ def fallen_pod(name: str, of: Json) -> Json:
 def test_whoever_has_the_name_of_the_replacement_is_shown() -> None:
     single = crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1,"replacement":"copy"}'})
     copy = pod("copy")
-    assert case_of(OwnedObjects(single, (), (single,)), live=(copy,)).replacement == copy
+    assert case_of(OwnedObjects(single, (), (single,)), read=(copy,)).replacement == copy
     assert case_of(OwnedObjects(single, (), (single,))).replacement is None
     unreadable = crashing("single", notes=ASKS | {labels.FAILURES: "{"})
     assert case_of(OwnedObjects(unreadable, (), (unreadable,))).replacement is None

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, load
+from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.policy import Policy
 from rescheduler.runtime.config_watcher import ConfigWatcher, ReloadAudience, ReloadResult
@@ -63,7 +65,11 @@ class Stage:
         self.live_config = LiveConfig(file.read(text), self.now)
         self.live_config.listen(lambda: self.changes.append(self.live_config.config))
         self.rereading = ConfigWatcher(
-            file, text, self.live_config, ReloadAudience(self.counted.append, self, self.about), lambda: self.now
+            file,
+            text,
+            self.live_config,
+            ReloadAudience(self.counted.append, cast("EventRecorder", self), self.about),
+            lambda: self.now,
         )
 
     async def about(self) -> Subject:
@@ -201,7 +207,7 @@ def test_a_bad_file_is_refused_with_all_its_errors_and_not_again_while_it_stays(
     assert refusal is not None
     assert [each.path for each in refusal.errors] == ["cpuThreshold", "memoryThreshold"]
     said = capsys.readouterr().out + caplog.text
-    assert said.count("the configuration is refused") == 1
+    assert said.count("configuration rejected") == 1
     for part in ("cpuThreshold: 180 is not", "memoryThreshold: "):
         assert part in stage.told[0].note
         assert part in said

@@ -11,9 +11,12 @@ from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.runtime.approval_revalidator import ApprovalRevalidator, refusals
+from rescheduler.runtime.approval_revalidator import ApprovalRevalidator, find_refusals
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.starting.windows import TimeWindows
 from tests.support.builders import NOW, cluster, node, pod
+from tests.support.informers import informers
+from tests.support.live import live
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
 POLICY = Policy(min_pod_age=0.0, cool_down=0.0)
@@ -33,9 +36,13 @@ class Stage:
     stale: bool = False
 
     def __post_init__(self) -> None:
-        logbook = cast("MigrationStore", self)
+        now_live = live(policy=lambda: POLICY)
         self.reviewing = ApprovalRevalidator(
-            lambda: lambda: self.snapshot, self.board, logbook, lambda: POLICY, lambda: NOW
+            informers(migrations=self.board, capture=lambda: lambda: self.snapshot),
+            now_live,
+            cast("MigrationStore", self),
+            TimeWindows(self.board, now_live, lambda: NOW),
+            lambda: NOW,
         )
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
@@ -78,17 +85,17 @@ async def test_what_is_refused_twice_in_a_row_is_given_up() -> None:
 def test_a_move_may_count_on_the_room_that_another_one_leaves_in_whatever_order_they_come() -> None:
     freed, follows = waiting("b", "three"), waiting("a", "two")
     for order in ([freed, follows], [follows, freed]):
-        assert refusals(SWAP, POLICY, order) == {}
-    assert set(refusals(SWAP, POLICY, [follows])) == {("default", "m-a")}
+        assert find_refusals(SWAP, POLICY, order) == {}
+    assert set(find_refusals(SWAP, POLICY, [follows])) == {("default", "m-a")}
 
 
 def test_a_move_that_promised_something_and_has_nothing_to_give_any_more_is_of_no_use() -> None:
     level = cluster(node("one"), node("two"), pod("a", "one", cpu=1), pod("b", "two", cpu=1))
     promising = replace(waiting("a", "two"), spec=replace(waiting("a", "two").spec, expected_gain=25.0))
-    (why,) = refusals(level, POLICY, [promising]).values()
+    (why,) = find_refusals(level, POLICY, [promising]).values()
     assert why.startswith("it would not make the busier of its two nodes less busy any more (")
-    assert refusals(ROOMY, POLICY, [promising]) == {}
-    assert refusals(level, POLICY, [waiting("a", "two")]) == {}
+    assert find_refusals(ROOMY, POLICY, [promising]) == {}
+    assert find_refusals(level, POLICY, [waiting("a", "two")]) == {}
 
 
 async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gatekeeper() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
-from rescheduler.decode.cache import ClusterCache
-from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, SteeringMethod
 from rescheduler.model.json import Json
 from rescheduler.model.migration import PodMigration
-from rescheduler.runtime.observer import Sightings
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.observer import ControllerObserver
 from tests.unit.runtime.migrations import under_way
 
 
@@ -28,12 +30,14 @@ def pod(name: str, version: str) -> Json:
     return {"metadata": {"namespace": "shop", "name": name, "resourceVersion": version}}
 
 
-async def after(*looks: Observation) -> Sightings:
+async def after(*looks: Observation) -> ControllerObserver:
     observer = Scripted(Observation())
-    sightings = Sightings(observer, ClusterCache("test"))
+    sightings = ControllerObserver(
+        cast("MigrationObserver", observer), MigrationCache(), lambda namespace: SteeringMethod.TEMPLATE
+    )
     for each in looks:
         observer.seen = each
-        assert await sightings.look(under_way("m"), EVERYTHING) is each
+        assert await sightings.look(under_way("m"), EVERYTHING) == each
     return sightings
 
 

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line, slot
+from rescheduler.runtime.starting.limits import ConcurrencyLimits, footprint, is_in_line
+from tests.support.live import live
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.showing import Read
 from tests.unit.runtime.migrations import WEB, over, pending, under_way
@@ -38,7 +39,7 @@ def board_of(*migrations: PodMigration) -> MigrationCache:
     ],
 )
 def test_each_limit_keeps_the_next_one_waiting_and_is_named(limits: Concurrency, named: str) -> None:
-    slots = ConcurrencyLimits(board_of(under_way("first", workload=WEB)), lambda: limits)
+    slots = ConcurrencyLimits(board_of(under_way("first", workload=WEB)), live(concurrency=lambda: limits))
     assert slots.find_exceeded(pending("next"), BEGINS).endswith(f"1 under way (migration.concurrency.{named})")
 
 
@@ -64,9 +65,9 @@ def test_a_share_is_of_the_replicas_that_the_workload_should_have(
 
     for begun in range(limit + 1):
         board = board_of(*(under_way(f"m{number}", f"web-{number}", workload=WEB) for number in range(begun)))
-        found = ConcurrencyLimits(board, lambda: replace(FREE, per_workload=share), known).find_exceeded(
-            pending("next"), BEGINS
-        )
+        found = ConcurrencyLimits(
+            board, live(concurrency=lambda: replace(FREE, per_workload=share)), known
+        ).find_exceeded(pending("next"), BEGINS)
         assert bool(found) is (begun == limit)
     assert found == f"it waits its turn: {limit} under way (migration.concurrency.perWorkload, {told})"
     assert set(asked) == {("shop", WEB)}
@@ -83,7 +84,9 @@ def test_the_replicas_that_a_workload_should_have_are_known_from_its_watch() -> 
 
 
 def test_a_share_of_a_pod_that_nobody_manages_is_that_one() -> None:
-    slots = ConcurrencyLimits(board_of(under_way("first", "a")), lambda: replace(FREE, per_workload="50%"))
+    slots = ConcurrencyLimits(
+        board_of(under_way("first", "a")), live(concurrency=lambda: replace(FREE, per_workload="50%"))
+    )
     bare = replace(BEGINS, workload=None)
     assert slots.find_exceeded(pending("next", "b"), bare) == ""
     assert slots.find_exceeded(pending("next", "a"), bare).endswith("perWorkload, 50% of 1 replica)")
@@ -93,7 +96,7 @@ def test_a_workload_that_is_scaled_has_another_share_at_once() -> None:
     replicas = {"web": 10}
     slots = ConcurrencyLimits(
         board_of(under_way("first", workload=WEB)),
-        lambda: replace(FREE, per_workload="10%"),
+        live(concurrency=lambda: replace(FREE, per_workload="10%")),
         lambda namespace, owner: replicas[owner.name],
     )
     assert slots.find_exceeded(pending("next"), BEGINS)
@@ -102,31 +105,33 @@ def test_a_workload_that_is_scaled_has_another_share_at_once() -> None:
 
 
 def test_without_limits_nobody_waits() -> None:
-    slots = ConcurrencyLimits(board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), lambda: FREE)
+    slots = ConcurrencyLimits(
+        board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), live(concurrency=lambda: FREE)
+    )
     assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_a_node_counts_as_source_and_as_target() -> None:
     slots = ConcurrencyLimits(
-        board_of(under_way("first", source="three", target="one")), lambda: replace(FREE, per_node=1)
+        board_of(under_way("first", source="three", target="one")), live(concurrency=lambda: replace(FREE, per_node=1))
     )
     assert "perNode, one" in slots.find_exceeded(pending("next"), BEGINS)
     assert slots.find_exceeded(pending("next"), replace(BEGINS, source="four")) == ""
 
 
 def test_the_same_names_in_other_namespaces_are_other_workloads() -> None:
-    slots = ConcurrencyLimits(board_of(replace(under_way("first", workload=WEB), namespace="bank")), Concurrency)
+    slots = ConcurrencyLimits(board_of(replace(under_way("first", workload=WEB), namespace="bank")), live())
     assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_two_bare_pods_are_two_workloads() -> None:
-    slots = ConcurrencyLimits(board_of(under_way("first", "a")), Concurrency)
+    slots = ConcurrencyLimits(board_of(under_way("first", "a")), live())
     assert slots.find_exceeded(pending("next", "b"), replace(BEGINS, workload=None)) == ""
 
 
 def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
     slots.grant(pending("first"), BEGINS)
     assert slots.find_exceeded(pending("next"), BEGINS)
     assert slots.find_exceeded(pending("first"), BEGINS) == ""
@@ -135,7 +140,9 @@ def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
 
 
 def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
-    slots = ConcurrencyLimits(board_of(pending("first"), pending("next")), lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(
+        board_of(pending("first"), pending("next")), live(concurrency=lambda: replace(FREE, total=1))
+    )
     slots.reserve(pending("first"), BEGINS)
     assert slots.find_exceeded(pending("next"), BEGINS)
     assert not slots.has_granted(("shop", "first"))
@@ -145,7 +152,7 @@ def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
 
 def test_what_is_granted_and_stored_counts_once() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=2))
+    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=2)))
     slots.grant(pending("first"), BEGINS)
     board.put(under_way("first", version="2", attempts=1))
     assert slots.find_exceeded(pending("next"), BEGINS) == ""
@@ -161,7 +168,7 @@ def test_what_is_granted_and_stored_counts_once() -> None:
 def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: PodMigration) -> None:
     """Also if nobody has asked for a slot while it was under way."""
     board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
     slots.grant(pending("first"), BEGINS)
     board.put(under_way("first", version="2", attempts=1))
     board.put(left)
@@ -171,7 +178,7 @@ def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: PodMigratio
 
 def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
     slots.grant(pending("first"), BEGINS)
     board.drop(("shop", "first"))
     assert slots.find_exceeded(pending("next"), BEGINS) == ""
@@ -179,7 +186,7 @@ def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
 
 def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
     slots.grant(pending("first"), BEGINS)
     slots.release(("shop", "first"))
     assert slots.find_exceeded(pending("next"), BEGINS) == ""
@@ -187,20 +194,24 @@ def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
 
 def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
     together = migration_spec("a", proposal="p", members=2)
-    slots = ConcurrencyLimits(board_of(under_way("first", order=together)), lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(
+        board_of(under_way("first", order=together)), live(concurrency=lambda: replace(FREE, total=1))
+    )
     assert slots.find_exceeded(pending("second", order=replace(together, pod="b")), BEGINS) == ""
     assert slots.find_exceeded(pending("other", order=replace(together, proposal="q")), BEGINS)
 
 
 def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
     alone = migration_spec("a", proposal="p", members=1)
-    slots = ConcurrencyLimits(board_of(under_way("first", order=alone)), lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(
+        board_of(under_way("first", order=alone)), live(concurrency=lambda: replace(FREE, total=1))
+    )
     assert slots.find_exceeded(pending("second", order=alone), BEGINS)
 
 
 def test_one_in_line_still_waits_until_its_limit_changes() -> None:
     board = board_of(under_way("first"))
-    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1, per_node=1))
+    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1, per_node=1)))
     told = slots.find_exceeded(pending("next"), BEGINS)
     waiting = pending("next", source="one", message=told)
     assert is_in_line(waiting)
@@ -225,7 +236,7 @@ class Interleaved(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.board = MigrationCache()
-        self.slots = ConcurrencyLimits(self.board, lambda: self.limits)
+        self.slots = ConcurrencyLimits(self.board, live(concurrency=lambda: self.limits))
         self.versions = 0
         self.granted: dict[str, MigrationStatus] = {}
 
@@ -291,7 +302,7 @@ class Interleaved(RuleBasedStateMachine):
     def no_limit_is_exceeded(self) -> None:
         moving = [(each, each.status) for each in self.board.in_progress()]
         moving += [(found, told) for name, told in self.granted.items() if (found := self.known(name)) is not None]
-        taken = [slot(*each) for each in moving]
+        taken = [footprint(*each) for each in moving]
         assert len(taken) <= 4
         assert max(Counter(node for each in taken for node in each.nodes).values(), default=0) <= 2
         assert max(Counter(each.namespace for each in taken).values(), default=0) <= 3

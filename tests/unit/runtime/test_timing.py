@@ -14,21 +14,21 @@ from structlog.testing import capture_logs
 from rescheduler.migration.observation import Observation, StepContext
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
-from rescheduler.model.policy import Approval, Concurrency, Timing
+from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
 from rescheduler.planning.budgets import HOUR
 from rescheduler.planning.revalidate import MoveVerdict, RequestedMove
-from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.planning_loop import OrderTerms, order
-from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
-from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.planning_loop import OrderTerms, create_migrations
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartDecision, StartGate
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from rescheduler.runtime.starting.windows import TimeWindows, WindowHold
 from tests.support.builders import cluster, node
+from tests.support.live import live
 from tests.support.planning import planned
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, pod, replica_set
 from tests.unit.migration.scenes import node as target_node
+from tests.unit.runtime.starting import holds_of
 
 PATIENCE = 600.0
 BY_CHOICE = migration_spec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)
@@ -72,12 +72,18 @@ class Stage:
     judged: int = 0
 
     def __post_init__(self) -> None:
-        self.hours = TimeWindows(self.board, lambda: self.timing, self.clock)
-        consent = Holds(self.board, lambda: HOUR, hours=self.hours, patience=lambda: PATIENCE)
-        slots = ConcurrencyLimits(self.board, lambda: Concurrency(None, None, None, None))
-        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self), slots, lambda: PATIENCE, consent)
+        now_live = live(
+            policy=lambda: Policy(when=self.timing),
+            concurrency=lambda: Concurrency(None, None, None, None),
+            timeout=PATIENCE,
+            approval_timeout=HOUR,
+        )
+        self.hours = TimeWindows(self.board, now_live, self.clock)
+        holds = holds_of(self.board, now_live, windows=self.hours)
+        slots = ConcurrencyLimits(self.board, now_live)
+        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self), slots, holds, now_live)
 
-    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
+    async def check(self, wanted: RequestedMove) -> MoveVerdict:
         self.judged += 1
         return MoveVerdict(Method.HANDOFF, "two")
 
@@ -401,12 +407,12 @@ def test_without_a_limit_nothing_keeps_more_from_being_ordered() -> None:
 def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(tries: list[tuple[int, str]]) -> None:
     clock, board = Clock(), MigrationCache()
     timing = Timing(moves_per_hour=5, moves_per_hour_per_namespace=3)
-    hours = TimeWindows(board, lambda: timing, clock)
+    hours = TimeWindows(board, live(policy=lambda: Policy(when=timing)), clock)
     starts: list[tuple[float, str]] = []
     for number, (pause, namespace) in enumerate(tries):
         clock.now += pause
         if number % 4 == 3:
-            hours = TimeWindows(board, lambda: timing, clock)
+            hours = TimeWindows(board, live(policy=lambda: Policy(when=timing)), clock)
         migration = replace(numbered(number), namespace=namespace)
         if hours.check(migration) is None:
             hours.note_start(migration)
@@ -422,12 +428,12 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(
 def test_whoever_leads_no_more_than_that_begin_within_any_hour(pauses: list[int], most: int) -> None:
     """Each try comes some seconds after the last, of another move; every few of them another leader takes over."""
     clock, board = Clock(), MigrationCache()
-    hours = TimeWindows(board, lambda: unwindowed(most), clock)
+    hours = TimeWindows(board, live(policy=lambda: Policy(when=unwindowed(most))), clock)
     starts: list[float] = []
     for number, pause in enumerate(pauses):
         clock.now += pause
         if number % 4 == 3:
-            hours = TimeWindows(board, lambda: unwindowed(most), clock)
+            hours = TimeWindows(board, live(policy=lambda: Policy(when=unwindowed(most))), clock)
         migration = numbered(number)
         if hours.check(migration) is None:
             hours.note_start(migration)
@@ -452,7 +458,7 @@ class TestOrdering:
                 return migration
 
         plan: Plan = replace(planned(cluster(node("a"))), moves=moves)
-        await order(plan, cast("MigrationStore", Kept()), NOW, terms)
+        await create_migrations(plan, cast("MigrationStore", Kept()), NOW, terms)
         return added
 
     def many(self, *sizes: int) -> list[Move]:
@@ -476,12 +482,12 @@ class TestOrdering:
         with capture_logs() as told:
             found = await self.ordered(terms, self.drained, *moves, *both)
         assert [each.namespace for each in found] == ["shop", "shop", "bank"]
-        (hindered,) = [line["why"] for line in told if line["event"] == "not all is ordered"]
+        (hindered,) = [line["why"] for line in told if line["event"] == "plan limited"]
         assert hindered == "only 1 more may begin within the hour in shop (when.movesPerHourPerNamespace)"
         rooms["shop"] = 0
         with capture_logs() as told:
             assert [each.namespace for each in await self.ordered(terms, *moves)] == ["bank"]
-        (hindered,) = [line["why"] for line in told if line["event"] == "not all is ordered"]
+        (hindered,) = [line["why"] for line in told if line["event"] == "plan limited"]
         assert hindered == "no more may begin within the hour in shop (when.movesPerHourPerNamespace)"
 
     async def test_what_is_to_be_approved_of_is_ordered_at_any_time_and_waits(self) -> None:

@@ -9,14 +9,16 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from kubemini.patches import apply_json_patch
-from rescheduler.decode.cache import Changed
+from rescheduler.decode.cache import Changed, ClusterCache
 from rescheduler.kube.errors import ApiError
+from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
@@ -43,7 +45,12 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
-        self.ungater = StaleGateController(self, self, self, lambda: NOW + clock())
+        self.ungater = StaleGateController(
+            cast("ClusterCache", self),
+            cast("MigrationObserver", self),
+            cast("CommandSender", self),
+            lambda: NOW + clock(),
+        )
 
     def listen(self, listener: Changed) -> None:
         self.told.append(listener)

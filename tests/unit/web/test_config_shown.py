@@ -40,7 +40,7 @@ async def test_everything_on_the_page_goes_by_the_new_configuration() -> None:
     async with served(made) as address:
         before = (await asked(address, "/api/overview"))[1]
         assert (before["thresholds"]["cpu"], before["utilisation"]["hotNodes"]) == (80.0, 0)
-        first = made.page.showing.plans
+        first = made.page.state.plans
         assert (await first.get()) is not None
         assert (await asked(address, "/api/config"))[1]["since"] == NOW
         reread(made, cpuThreshold=50.0, reschedulingInterval="10s", approval="required")
@@ -57,9 +57,9 @@ async def test_everything_on_the_page_goes_by_the_new_configuration() -> None:
 
 async def test_nodes_are_told_anew_when_others_are_hot() -> None:
     made = stage()
-    made.page.showing.loads.touched.clear()
+    made.page.state.loads.touched.clear()
     reread(made, cpuThreshold=50.0)
-    assert made.page.showing.loads.touched == {"a", "b"}
+    assert made.page.state.loads.touched == {"a", "b"}
 
 
 async def test_a_refusal_is_shown_with_its_errors_and_not_with_our_paths() -> None:

@@ -63,7 +63,7 @@ def fill(made: Stage) -> None:
 
 def use_of_a(made: Stage) -> float:
     """Per cent of its CPU."""
-    return float(made.page.showing.loads.stats().percent[CPU, 0])
+    return float(made.page.state.loads.stats().percent[CPU, 0])
 
 
 async def test_pools_and_other_resources_are_told_with_their_thresholds() -> None:
@@ -91,7 +91,7 @@ async def test_pools_and_other_resources_are_told_with_their_thresholds() -> Non
 async def test_a_change_of_a_node_carries_its_other_resources() -> None:
     made = Stage(overrides=POOLED)
     fill(made)
-    assert rows(made.page.showing, [0, 1]) == [[0, 2.5, 6.25, 1, 0, 75.0], [1, 2.5, 6.25, 1, 0, None]]
+    assert rows(made.page.state, [0, 1]) == [[0, 2.5, 6.25, 1, 0, 75.0], [1, 2.5, 6.25, 1, 0, None]]
 
 
 async def test_the_configuration_tells_pools_and_what_strategies_do_there() -> None:
@@ -122,7 +122,7 @@ async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan
         assert before["utilisation"]["cpu"]["max"] == 2.5
         source.used = {("PodMetrics", "shop", "train"): 3600, ("NodeMetrics", "", "b"): 400}
         await made.metering.poll()
-        await made.page.showing.measuring.refresh()
+        await made.page.state.measuring.refresh()
         after = (await asked(address, "/api/overview"))[1]
         plan = (await asked(address, "/api/plan"))[1]["plan"]
         one = (await asked(address, "/api/nodes/a"))[1]
@@ -142,7 +142,7 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
     assert made.metering is not None
     source.used = {("NodeMetrics", "", "b"): 3600}
     await made.metering.poll()
-    await made.page.showing.measuring.refresh()
+    await made.page.state.measuring.refresh()
     source.fails = "nobody answers"
     clock.now += 20
     await made.metering.poll()
@@ -153,8 +153,8 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
         assert (health["ok"], health["why"], health["count"], health["lag"]) == (False, "nobody answers", 1, 20.0)
         assert overview["utilisation"]["cpu"]["max"] == 90.0
         clock.now += 600
-        made.page.showing.measuring.invalidate()
-        await made.page.showing.measuring.refresh()
+        made.page.state.measuring.invalidate()
+        await made.page.state.measuring.refresh()
         assert (await asked(address, "/api/overview"))[1]["utilisation"]["cpu"]["max"] == 2.5
 
 
@@ -165,7 +165,7 @@ async def test_a_source_that_has_never_answered_does_not_count_however_often_it_
     source.fails = "nobody answers"
     assert made.metering is not None
     await made.metering.poll()
-    await made.page.showing.measuring.refresh()
+    await made.page.state.measuring.refresh()
     async with served(made) as address:
         overview = (await asked(address, "/api/overview"))[1]
     assert overview["use"] == {"by": "usage", "counts": False, "measured": None, "why": "nobody answers"}
@@ -176,13 +176,13 @@ async def test_nothing_is_taken_twice_and_nothing_where_nobody_measures(monkeypa
     made = metered(source, clock)
     fill(made)
     taken: list[object] = []
-    loads = made.page.showing.loads
+    loads = made.page.state.loads
 
     async def take(measured: object) -> None:
         taken.append(measured)
 
     monkeypatch.setattr(loads, "use_measured", take)
-    looking, metering = made.page.showing.measuring, made.metering
+    looking, metering = made.page.state.measuring, made.metering
     assert metering is not None
     await metering.poll()
     await looking.refresh()
@@ -205,10 +205,10 @@ async def test_another_configuration_is_followed() -> None:
     assert made.metering is not None
     source.used = {("PodMetrics", "shop", "train"): 3600}
     await made.metering.poll()
-    await made.page.showing.measuring.refresh()
+    await made.page.state.measuring.refresh()
     assert use_of_a(made) == 90.0
     made.live_config.swap(app.configuration(None, {"utilization": "requests"}), (), NOW)
     assert use_of_a(made) == 2.5
     made.live_config.swap(app.configuration(None, {"utilization": "max"}), (), NOW)
-    await made.page.showing.measuring.refresh()
+    await made.page.state.measuring.refresh()
     assert use_of_a(made) == 90.0

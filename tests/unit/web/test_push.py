@@ -88,7 +88,7 @@ def stage() -> Stage:
 async def told_of_all(made: Stage) -> None:
     """What has changed up to now was told, or there was nobody to be told of it yet."""
     async with asyncio.timeout(PATIENCE):
-        while made.page.showing.loads.touched:  # noqa: ASYNC110 - nobody tells when it is
+        while made.page.state.loads.touched:  # noqa: ASYNC110 - nobody tells when it is
             await asyncio.sleep(0.05)
 
 
@@ -151,7 +151,7 @@ async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> N
 async def test_the_overview_is_told_only_when_something_has_changed() -> None:
     made = stage()
     hub = EventHub()
-    pulse = Broadcaster(made.page.showing, hub)
+    pulse = Broadcaster(made.page.state, hub)
     told: list[str] = []
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Subscriber(lambda: None))  # somebody listens
@@ -173,7 +173,7 @@ async def test_the_overview_is_told_only_when_something_has_changed() -> None:
 async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
     made = stage()
     hub, told = EventHub(), list[str]()
-    pulse = Broadcaster(made.page.showing, hub)
+    pulse = Broadcaster(made.page.state, hub)
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Subscriber(lambda: None))
     for number in range(1200):
@@ -187,11 +187,11 @@ async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
 
 async def test_samples_go_on_while_nobody_looks() -> None:
     made = stage()
-    pulse = Broadcaster(made.page.showing, EventHub())
+    pulse = Broadcaster(made.page.state, EventHub())
     for _ in range(60):
         pulse.publish_changes()
         made.clock.now += 0.5
-    times = [each.time - NOW for each in made.page.showing.samples.all()]
+    times = [each.time - NOW for each in made.page.state.samples.all()]
     assert times == [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]
     async with served(made) as address:
         found = (await asked(address, "/api/spread"))[1]["samples"]

@@ -45,7 +45,7 @@ class Client:
     rows: dict[str, Json] = field(default_factory=dict)
 
     def look(self) -> None:
-        self.map = columns(self.stage.page.showing, self.pulse.revision)
+        self.map = columns(self.stage.page.state, self.pulse.revision)
 
     def take(self, event: str, data: Any) -> None:
         if event == "nodes" and data["revision"] > self.map["revision"]:
@@ -84,7 +84,7 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
 def test_whenever_it_looks_and_whatever_happens_it_ends_with_what_is_there(done: list[tuple[Any, ...]]) -> None:
     stage, hub = Stage(), EventHub()
     hub._readers.add(Subscriber(lambda: None))  # somebody listens
-    pulse = Broadcaster(stage.page.showing, hub)
+    pulse = Broadcaster(stage.page.state, hub)
     client = Client(stage, pulse)
     hub.publish = client.take  # type: ignore[method-assign] # what is told is heard at once
     client.look()
@@ -96,7 +96,7 @@ def test_whenever_it_looks_and_whatever_happens_it_ends_with_what_is_there(done:
         else:
             act(stage, kind, *said)
     pulse.publish_changes()
-    assert client.map == columns(stage.page.showing, pulse.revision)
-    there = {row["name"]: row for row in migrations(stage.page.showing)["migrations"]}
+    assert client.map == columns(stage.page.state, pulse.revision)
+    there = {row["name"]: row for row in migrations(stage.page.state)["migrations"]}
     assert client.rows.keys() == there.keys()
     assert {name: row["phase"] for name, row in client.rows.items()} == {n: r["phase"] for n, r in there.items()}

@@ -1,1 +1,1 @@
-"""May this migration start? The gate asks the holds, the limits and the windows."""
+"""May this migration start? The gate checks holds (approval, pause, time windows), limits and the rules of planning."""

@@ -1,9 +1,9 @@
-"""May a pending migration begin now, by which method and to which node? Asked by the migrator just before it begins.
+"""Decides whether a pending migration may start now, by which method and to which node.
 
-A plan is seconds old by then, or a person has ordered the move: so the pod, its workload and its node are judged on the
-newest state, by the same rules as a plan. What may pass (a spent budget, a rollout, a full node, a limit) makes it
-wait, for as long as its time-out says; what will not pass ends it, with the reason. People come first: without their
-approval, where it is needed, or while they have paused rescheduling, nothing is judged at all (`consent`).
+The executor asks just before a migration starts. By then the plan is seconds old, or a person has ordered the move. So
+the pod, its workload and its node are checked on the newest state, by the same rules as in a plan. A reason that may
+pass (a spent budget, a rollout, a full node, a limit) makes the migration wait until its timeout. Any other reason
+fails it. Holds come first: without a required approval, and while rescheduling is paused, no rule is checked.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from msgspec import structs
 
+from rescheduler.config.live import LiveConfig
 from rescheduler.migration.observation import StepContext, controller_of, has_finished, is_terminating
 from rescheduler.migration.steps.common import rollout_reason
 from rescheduler.model.json import Json
@@ -23,76 +25,87 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
-from rescheduler.runtime.executor import StartDecision
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.holds import Hold, Holds
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
 
 _SOON = 1.0
 _LATER = 5.0
-_FRESH = 1.0  # seconds that a judgement's picture of the cluster may be old
-_SHARE = 5.0  # … and it may be older where drawing it takes long: at most a fifth of the time goes into that
+_FRESH = 1.0  # seconds for which a snapshot is reused
+_SHARE = 5.0  # … or this many times as long as it took to build: at most a fifth of the time goes into building
 
-Copied = Callable[[], Callable[[], ClusterSnapshot]]
-"""Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
+Capture = Callable[[], Callable[[], ClusterSnapshot]]
+"""Captures the cache; the function it returns builds the snapshot, in a thread if need be."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartDecision:
+    """Whether a pending migration may start: with this progress, or not yet or never for this reason."""
+
+    progress: MigrationStatus | None
+    reason: str = ""
+    wait: float = 5.0
+    never: bool = False
+    known: MigrationStatus | None = None
+    """What is known of a migration that may not start yet, so that it can be shown and counted while it waits."""
 
 
 class CachedRevalidator:
-    """Keeps a picture of the cluster to rule on, drawn anew when it is too old."""
+    """Revalidates moves on a snapshot that is rebuilt when it is too old, or when the policy has changed."""
 
-    def __init__(self, copied: Copied, board: MigrationCache, policy: Callable[[], Policy]) -> None:
-        self._copied = copied
-        self._board = board
-        self._policy = policy
-        self._rulings: Revalidator | None = None
-        self._by: Policy | None = None
-        """What the picture was drawn for."""
-        self._drawn = 0.0
+    def __init__(self, capture: Capture, migrations: MigrationCache, live: LiveConfig) -> None:
+        self._capture = capture
+        self._migrations = migrations
+        self._live = live
+        self._revalidator: Revalidator | None = None
+        self._policy: Policy | None = None
+        """The policy that the snapshot was built for."""
+        self._built = 0.0
         self._took = 0.0
-        self._drawing = asyncio.Lock()
+        self._building = asyncio.Lock()
 
-    async def rule(self, wanted: RequestedMove) -> MoveVerdict:
-        """Judge one order."""
-        async with self._drawing:
+    async def check(self, wanted: RequestedMove) -> MoveVerdict:
+        """Check one move."""
+        async with self._building:
             clock = asyncio.get_running_loop().time
-            policy, fresh = self._policy(), max(_FRESH, _SHARE * self._took)
-            if self._rulings is None or policy != self._by or clock() - self._drawn > fresh:
+            policy, fresh = self._live.policy(), max(_FRESH, _SHARE * self._took)
+            if self._revalidator is None or policy != self._policy or clock() - self._built > fresh:
                 started = clock()
-                # What is measured, and the columns, take long in a large cluster: not in the event loop.
-                drawn = self._draw(policy)
-                self._rulings, self._by = await asyncio.to_thread(drawn), policy
-                ruling = await asyncio.to_thread(self._rulings.check, wanted)
-                self._drawn, self._took = clock(), clock() - started
-                return ruling
-            return await asyncio.to_thread(self._rulings.check, wanted)
+                # Usage and columns take long in a large cluster: not in the event loop.
+                build = self._builder(policy)
+                self._revalidator, self._policy = await asyncio.to_thread(build), policy
+                verdict = await asyncio.to_thread(self._revalidator.check, wanted)
+                self._built, self._took = clock(), clock() - started
+                return verdict
+            return await asyncio.to_thread(self._revalidator.check, wanted)
 
-    def _draw(self, policy: Policy) -> Callable[[], Revalidator]:
-        """Draws the picture of now, in a thread."""
-        copy, under_way = self._copied(), list(self._board.in_progress())
-        return lambda: Revalidator(with_inflight_moves(copy(), under_way, 0.0), policy)
+    def _builder(self, policy: Policy) -> Callable[[], Revalidator]:
+        """Builds the revalidator of now, in a thread."""
+        snapshot, under_way = self._capture(), list(self._migrations.in_progress())
+        return lambda: Revalidator(with_inflight_moves(snapshot(), under_way, 0.0), policy)
 
 
 class StartGate:
-    """Admits pending migrations, one decision at a time."""
+    """Checks pending migrations, one at a time."""
 
     def __init__(
         self,
-        board: MigrationCache,
-        judge: CachedRevalidator,
-        slots: ConcurrencyLimits,
-        timeout: Callable[[], float],
-        consent: Holds | None = None,
+        migrations: MigrationCache,
+        revalidator: CachedRevalidator,
+        limits: ConcurrencyLimits,
+        holds: Holds,
+        live: LiveConfig,
     ) -> None:
-        self._board = board
-        self._judge = judge
-        self._slots = slots
-        self._timeout = timeout
-        self._consent = consent or Holds(board)
+        self._migrations = migrations
+        self._revalidator = revalidator
+        self._limits = limits
+        self._holds = holds
+        self._live = live
         self.open = True
-        """Whether new migrations begin at all; not while the process is ending."""
+        """Whether migrations may start at all; false while the process ends."""
 
     async def check(self, scene: StepContext) -> StartDecision:
-        """The answer for one pending migration."""
+        """Decide about one pending migration."""
         migration, pod = scene.migration, scene.seen.pod
         if not self.open:
             return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
@@ -102,87 +115,87 @@ class StartGate:
             return StartDecision(None, "another pod has its name by now", never=True)
         if is_terminating(pod):
             return StartDecision(None, "the pod is being deleted", never=True)
-        progress = _told(scene, pod)
-        if withheld := self._consent.check(migration, scene.now):
-            return self._withheld(scene, progress, withheld)
+        progress = _describe(scene, pod)
+        if hold := self._holds.check(migration, scene.now):
+            return self._held(scene, progress, hold)
         if rival := self._rival(migration):
             return self._later(scene, progress, f"migration {rival} is moving the pod")
-        if objection := self._slots.find_exceeded(migration, progress):
-            return self._queued(scene, progress, objection)
+        if exceeded := self._limits.find_exceeded(migration, progress):
+            return self._queued(scene, progress, exceeded)
         removed = migration.spec.fixed_method is Method.REMOVE
         if removed and not has_finished(pod):
             return StartDecision(None, "it has not ended: only pods that have are removed", never=True)
         if not removed and scene.seen.controller is not None and (changing := rollout_reason(scene)):
             return self._later(scene, progress, changing)
-        wanted = _wanted(migration)
+        wanted = _request(migration)
         if wanted.target and scene.seen.target is None:
             return StartDecision(None, f"there is no node {wanted.target}", never=True)
-        return self._ruled(scene, progress, await self._judge.rule(wanted))
+        return self._decide(scene, progress, await self._revalidator.check(wanted))
 
-    def _ruled(self, scene: StepContext, progress: MigrationStatus, ruling: MoveVerdict) -> StartDecision:
+    def _decide(self, scene: StepContext, progress: MigrationStatus, verdict: MoveVerdict) -> StartDecision:
         migration = scene.migration
-        if ruling.method is None:
-            if ruling.temporary:
-                return self._later(scene, progress, ruling.reason)
-            return StartDecision(None, ruling.reason, never=True)
+        if verdict.method is None:
+            if verdict.temporary:
+                return self._later(scene, progress, verdict.reason)
+            return StartDecision(None, verdict.reason, never=True)
         if not self.open:
             return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
-        if withheld := self._consent.check(migration, scene.now):  # somebody has paused while it was judged
-            return self._withheld(scene, progress, withheld)
-        progress = structs.replace(progress, method=ruling.method, target=ruling.target)
-        if rival := self._rival(migration):  # two orders of the same move get the same ruling, and only one begins
+        if hold := self._holds.check(migration, scene.now):  # a pause may have begun during the check
+            return self._held(scene, progress, hold)
+        progress = structs.replace(progress, method=verdict.method, target=verdict.target)
+        if rival := self._rival(migration):  # two migrations of one pod get the same verdict, and only one starts
             return self._later(scene, progress, f"migration {rival} is moving the pod")
-        if objection := self._slots.find_exceeded(
+        if exceeded := self._limits.find_exceeded(
             migration, progress
         ):  # now that the target is known, and time has passed
-            return self._queued(scene, progress, objection)
-        self._slots.grant(migration, progress)
-        self._consent.note_start(migration)
+            return self._queued(scene, progress, exceeded)
+        self._limits.grant(migration, progress)
+        self._holds.note_start(migration)
         return StartDecision(progress)
 
-    def _withheld(self, scene: StepContext, progress: MigrationStatus, withheld: Hold) -> StartDecision:
-        """People keep it from beginning; one that has nowhere to go any more does not wait for them."""
+    def _held(self, scene: StepContext, progress: MigrationStatus, hold: Hold) -> StartDecision:
+        """Wait for a hold to end; fail a migration whose target is gone."""
         known = _known(scene, progress)
         target = scene.migration.spec.target
-        if not withheld.never and target and scene.seen.target is None:
+        if not hold.never and target and scene.seen.target is None:
             return StartDecision(None, f"there is no node {target} any more", never=True, known=known)
-        return StartDecision(None, withheld.reason, _LATER, withheld.never, known)
+        return StartDecision(None, hold.reason, _LATER, hold.never, known)
 
     def _rival(self, migration: PodMigration) -> str:
-        """Another migration that has begun to move the same pod, or is about to."""
-        for key in sorted(self._board.by_pod((migration.namespace, migration.spec.pod.name))):
-            other = self._board.get(key)
+        """Another migration that moves the same pod, or is about to."""
+        for key in sorted(self._migrations.by_pod((migration.namespace, migration.spec.pod.name))):
+            other = self._migrations.get(key)
             if other is None or other.name == migration.name:
                 continue
-            if other.status.phase is Phase.IN_PROGRESS or self._slots.has_granted(key):
+            if other.status.phase is Phase.IN_PROGRESS or self._limits.has_granted(key):
                 return other.name
         return ""
 
     def still_waits(self, migration: PodMigration, now: float) -> bool:
-        """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
+        """Whether checking a pending migration again would give the same answer, or is left to the next leader."""
         if not self.open:
             return migration.status.phase is Phase.PENDING
-        if self._consent.is_held(migration):
-            return self._consent.has_reported(migration, now)
+        if self._holds.is_held(migration):
+            return self._holds.has_reported(migration, now)
         grows_stale = not migration.spec.by_hand
-        return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
+        return self._limits.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
     def reserve(self, migration: PodMigration) -> Iterator[None]:
-        """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
-        if migration.status.phase is not Phase.PENDING or self._consent.is_held(migration):
+        """Count a migration against the limits during its check: only one of many is checked for the same place."""
+        if migration.status.phase is not Phase.PENDING or self._holds.is_held(migration):
             yield
             return
-        self._slots.reserve(migration, structs.replace(migration.status, target=migration.spec.target))
+        self._limits.reserve(migration, structs.replace(migration.status, target=migration.spec.target))
         try:
             yield
         finally:
-            known = self._board.get((migration.namespace, migration.name))
+            known = self._migrations.get((migration.namespace, migration.name))
             if known is None or known.status.phase is Phase.PENDING:
-                self._slots.release((migration.namespace, migration.name))
+                self._limits.release((migration.namespace, migration.name))
 
     def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> StartDecision:
-        """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
+        """Wait for a limit: a planned move times out meanwhile, a move ordered by hand does not."""
         if scene.migration.spec.by_hand:
             return StartDecision(None, reason, _SOON, known=_known(scene, progress))
         return self._later(scene, progress, reason, _SOON)
@@ -193,16 +206,16 @@ class StartGate:
         return StartDecision(None, reason, wait, known=_known(scene, progress))
 
     def _is_late(self, migration: PodMigration, now: float) -> bool:
-        timeout = migration.spec.timeout or self._timeout()
-        began_to_wait = (
+        timeout = migration.spec.timeout or self._live.config.fields.migration.timeout
+        waits_since = (
             migration.metadata.creation_timestamp or now,
             migration.status.retry_time or 0.0,
-            self._consent.since(migration),
+            self._holds.free_since(migration),
         )
-        return now - max(began_to_wait) > timeout
+        return now - max(waits_since) > timeout
 
 
-def _wanted(migration: PodMigration) -> RequestedMove:
+def _request(migration: PodMigration) -> RequestedMove:
     order, progress = migration.spec, migration.status
     return RequestedMove(
         migration.namespace,
@@ -215,8 +228,8 @@ def _wanted(migration: PodMigration) -> RequestedMove:
     )
 
 
-def _told(scene: StepContext, pod: Json) -> MigrationStatus:
-    """What the pod itself tells: which one it is, where it is and whose."""
+def _describe(scene: StepContext, pod: Json) -> MigrationStatus:
+    """The progress with what the pod shows: its UID, its node and its controller."""
     controller = controller_of(pod)
     workload = scene.seen.deployment or scene.seen.controller
     return structs.replace(
@@ -230,7 +243,7 @@ def _told(scene: StepContext, pod: Json) -> MigrationStatus:
 
 
 def _known(scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
-    """What is told of one that waits: not which pod it is, because only when it begins that is settled."""
+    """The progress of a waiting migration: without the UID, which is settled only when it starts."""
     return structs.replace(
         scene.migration.status, source=progress.source, target=progress.target, workload=progress.workload
     )

@@ -1,151 +1,117 @@
-"""Do people let a pending migration begin? Approval, where it is needed, the pause of all, and the time windows.
+"""Holds on a pending migration: missing approval, the global pause, and closed time windows.
 
-The gatekeeper asks it before everything else, and again whenever it wonders whether one that waits would only be told
-what it has been told. While people keep a migration waiting, it takes no slot, and the time within which it must begin
-does not run. What nobody has approved of does not wait for a window for longer than that time: it is given up, and
-planned anew when the window opens. Moves of which one has begun are not torn apart: the others may follow.
+A migration on hold takes no room in the limits, and its start timeout does not run. One that is not approved does not
+wait for a window longer than that timeout: it is dropped, and planned again when the window opens. Once one move of a
+proposal has started, holds no longer stop the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
-from typing import Protocol
 
+from rescheduler.config.live import LiveConfig
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.migration.lifecycle import abandon_reason, missing_approval
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import REPLANNED, Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.starting.windows import WindowHold
+from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.starting.windows import TimeWindows
 
-APPROVAL_TIMEOUT = 3600.0
-_PATIENCE = 600.0
-_LOOKED_AT = 30.0  # seconds after which one that waits is looked at again: its pod may be another by now
+_CHECK_AGAIN = 30.0  # seconds after which a waiting migration is checked again: its pod may have been replaced
 _MOST = 10_000
-
-
-class PauseKnown(Protocol):
-    """Who knows whether rescheduling is paused."""
-
-    @property
-    def resumed(self) -> float: ...
-    def current(self) -> PauseDetails | None: ...
-
-
-class HoursKnown(Protocol):
-    """Who knows when moves may begin."""
-
-    def check(self, migration: PodMigration) -> WindowHold | None: ...
-    def note_start(self, migration: PodMigration) -> None: ...
-
-
-class _AtAnyTime:
-    def check(self, migration: PodMigration) -> WindowHold | None:
-        return None
-
-    def note_start(self, migration: PodMigration) -> None:
-        return None
-
-
-class _NeverPaused:
-    resumed = 0.0
-
-    def current(self) -> PauseDetails | None:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a migration may not begin: not yet, or never."""
+    """Why a migration may not start: not yet, or never."""
 
     reason: str
     never: bool = False
 
 
-@dataclass
 class Holds:
-    """What people have said, as far as it concerns the beginning of migrations."""
+    """Finds the hold on a migration."""
 
-    board: MigrationCache
-    timeout: Callable[[], float] = lambda: APPROVAL_TIMEOUT
-    """Seconds after which a move that nobody approves of is given up."""
-    pauses: PauseKnown = field(default_factory=_NeverPaused)
-    hours: HoursKnown = field(default_factory=_AtAnyTime)
-    patience: Callable[[], float] = lambda: _PATIENCE
-    """Seconds within which a move has to begin."""
-    _given: dict[ObjectKey, float] = field(default_factory=dict)
-    """When each was first seen to be approved; a new leader has the patience of one who has just heard of it."""
-    _looked: dict[ObjectKey, float] = field(default_factory=dict)
-    _held: dict[ObjectKey, float] = field(default_factory=dict)
-    """When each was last told that its hour has not come."""
+    def __init__(
+        self, migrations: MigrationCache, live: LiveConfig, pauses: PauseWatcher, windows: TimeWindows
+    ) -> None:
+        self._migrations = migrations
+        self._live = live
+        self._pauses = pauses
+        self._windows = windows
+        self._approved: dict[ObjectKey, float] = {}
+        """When each migration was first seen to be approved; a new leader starts to count when it first sees it."""
+        self._checked: dict[ObjectKey, float] = {}
+        self._outside: dict[ObjectKey, float] = {}
+        """When each migration was last found outside its time window."""
 
     def check(self, migration: PodMigration, now: float) -> Hold | None:
-        """Why people keep it from beginning; None when they do not."""
-        key, members = (migration.namespace, migration.name), self.board.members(migration)
-        if reason := abandon_reason(migration, members, now, self.timeout()):
+        """Return the hold on a migration, if there is one."""
+        key, members = (migration.namespace, migration.name), self._migrations.members(migration)
+        if reason := abandon_reason(migration, members, now, self._live.config.fields.approval_timeout):
             return Hold(reason, never=True)
-        _remember(self._looked, key, now)
+        _remember(self._checked, key, now)
         if reason := missing_approval(migration, members):
-            self._given.pop(key, None)
+            self._approved.pop(key, None)
             return Hold(reason)
-        if migration.spec.approval_required and key not in self._given:
-            _remember(self._given, key, now)
+        if migration.spec.approval_required and key not in self._approved:
+            _remember(self._approved, key, now)
         if _has_begun(members):
             return None
-        if (pause := self.pauses.current()) is not None:
-            return Hold(_told(pause))
-        if (held := self.hours.check(migration)) is None:
+        if (pause := self._pauses.current()) is not None:
+            return Hold(_reason(pause))
+        if (held := self._windows.check(migration)) is None:
             return None
-        _remember(self._held, key, now)
+        _remember(self._outside, key, now)
         if held.until == inf:
             return Hold(f"{held.reason}; it is given up", never=True)
-        patience = migration.spec.timeout or self.patience()
+        patience = migration.spec.timeout or self._live.config.fields.migration.timeout
         if held.until - now > patience and not migration.spec.approval_required:
             return Hold(f"{held.reason}; {REPLANNED}", never=True)
         return Hold(held.reason)
 
     def note_start(self, migration: PodMigration) -> None:
-        """Take note that it was let begin."""
-        self.hours.note_start(migration)
+        """Count a migration that starts against the hourly limits."""
+        self._windows.note_start(migration)
 
     def is_held(self, migration: PodMigration) -> bool:
-        """Whether people keep it waiting now, be it told or not."""
+        """Whether a hold keeps a pending migration waiting now."""
         if migration.status.phase is not Phase.PENDING:
             return False
-        members = self.board.members(migration)
+        members = self._migrations.members(migration)
         if missing_approval(migration, members):
             return True
         if _has_begun(members):
             return False
-        return self.pauses.current() is not None or self.hours.check(migration) is not None
+        return self._pauses.current() is not None or self._windows.check(migration) is not None
 
     def has_reported(self, migration: PodMigration, now: float) -> bool:
-        """Whether one that is kept waiting would only be told again what it was told a short while ago."""
-        members, said = self.board.members(migration), migration.status.message
-        if abandon_reason(migration, members, now, self.timeout()):
+        """Whether a migration on hold shows the current reason already, from a recent check."""
+        members, said = self._migrations.members(migration), migration.status.message
+        if abandon_reason(migration, members, now, self._live.config.fields.approval_timeout):
             return False
         expected = missing_approval(migration, members)
-        if not expected and (pause := self.pauses.current()) is not None:
-            expected = _told(pause)
-        elif not expected and (held := self.hours.check(migration)) is not None:
+        if not expected and (pause := self._pauses.current()) is not None:
+            expected = _reason(pause)
+        elif not expected and (held := self._windows.check(migration)) is not None:
             expected = held.reason
-        looked = self._looked.get((migration.namespace, migration.name), 0.0)
-        return said == expected and 0.0 <= now - looked < _LOOKED_AT
+        looked = self._checked.get((migration.namespace, migration.name), 0.0)
+        return said == expected and 0.0 <= now - looked < _CHECK_AGAIN
 
-    def since(self, migration: PodMigration) -> float:
-        """From when on it can have begun, as far as people go: before that, no time is counted against it."""
+    def free_since(self, migration: PodMigration) -> float:
+        """Since when no hold has stopped it; its start timeout runs from then."""
         key = (migration.namespace, migration.name)
-        return max(self._given.get(key, 0.0), self._held.get(key, 0.0), self.pauses.resumed)
+        return max(self._approved.get(key, 0.0), self._outside.get(key, 0.0), self._pauses.resumed)
 
 
-def _told(pause: PauseDetails) -> str:
+def _reason(pause: PauseDetails) -> str:
     return f"{pause}; `rescheduler resume` goes on"
 
 
 def _has_begun(members: tuple[PodMigration, ...]) -> bool:
-    """Whether a move that belongs to it is under way, and waits for it."""
+    """Whether a move of the same proposal is under way, and waits for this one."""
     return any(each.status.phase is Phase.IN_PROGRESS for each in members)
 
 

@@ -1,7 +1,7 @@
-"""How many migrations may be under way at once: in all, per node, per namespace and per workload.
+"""Limits on migrations under way: in total, per node, per namespace and per workload.
 
-`gatekeeper` asks before a migration begins. What was granted counts at once, although the board tells of it only when
-it is stored; so two that are looked at together cannot both take the last slot.
+A granted start counts at once, although the cache shows it only when it is stored. So two migrations that are checked
+together cannot both take the last place.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from rescheduler.config.live import LiveConfig
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
@@ -19,7 +20,7 @@ _IN_LINE = "it waits its turn"
 
 @dataclass(frozen=True, slots=True)
 class MigrationFootprint:
-    """What a migration under way takes."""
+    """What a migration under way counts for."""
 
     namespace: str
     workload: str
@@ -28,7 +29,7 @@ class MigrationFootprint:
 
 
 Replicas = Callable[[str, ObjectReference], int | None]
-"""How many pods an owner in a namespace should have; None where nobody knows."""
+"""The replicas that an owner in a namespace should have; None if unknown."""
 
 
 def _unknown(_namespace: str, _owner: ObjectReference) -> int | None:
@@ -36,26 +37,24 @@ def _unknown(_namespace: str, _owner: ObjectReference) -> int | None:
 
 
 class ConcurrencyLimits:
-    """The slots that are taken, by the board and by what has just been granted."""
+    """Counts the migrations under way, and those that were just granted."""
 
-    def __init__(
-        self, board: MigrationCache, concurrency: Callable[[], Concurrency], replicas: Replicas = _unknown
-    ) -> None:
-        self._board = board
-        self._concurrency = concurrency
+    def __init__(self, migrations: MigrationCache, live: LiveConfig, replicas: Replicas = _unknown) -> None:
+        self._migrations = migrations
+        self._live = live
         self._replicas = replicas
         self._granted: dict[ObjectKey, tuple[int, MigrationFootprint]] = {}
-        """With the attempts that were made before: one more, and it has begun."""
-        self._held: set[ObjectKey] = set()
-        """Those of them that are only being looked at."""
+        """With the attempts made before: one more attempt means that it has started."""
+        self._reserved: set[ObjectKey] = set()
+        """Those of them that are only being checked."""
 
     def find_exceeded(self, migration: PodMigration, progress: MigrationStatus) -> str:
-        """Which limit keeps a migration from beginning with this progress; empty when none does."""
-        wanted = slot(migration, progress)
+        """Return the limit that stops a migration with this progress; empty if none does."""
+        wanted = footprint(migration, progress)
         taken = list(self._taken((migration.namespace, migration.name)))
         if wanted.proposal and any(each.proposal == wanted.proposal for each in taken):
-            return ""  # those that it belongs to have begun, and wait for it
-        limits = self._concurrency()
+            return ""  # the other moves of its proposal have started, and wait for it
+        limits = self._live.concurrency()
         per_node = (
             (limits.per_node, _count(node in each.nodes for each in taken), f"perNode, {node}")
             for node in sorted(wanted.nodes)
@@ -75,7 +74,7 @@ class ConcurrencyLimits:
     def _of_workload(
         self, limits: Concurrency, namespace: str, owner: ObjectReference | None
     ) -> tuple[int | None, str]:
-        """How many of a pod's workload may be under way, and of what that is a share."""
+        """The limit for one workload, and the text that explains a percentage."""
         if not isinstance(limits.per_workload, str):
             return limits.per_workload, ""
         replicas = self._replicas(namespace, owner) if owner is not None else 1
@@ -84,55 +83,55 @@ class ConcurrencyLimits:
         return limits.of_workload(replicas), f", {limits.per_workload} of {of_these}"
 
     def still_waits(self, migration: PodMigration) -> bool:
-        """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""
+        """Whether a queued migration still exceeds a limit, the same or another; cheap, because it is called often."""
         if migration.spec.paused or not is_in_line(migration):
             return False
         return bool(self.find_exceeded(migration, migration.status))
 
     def reserve(self, migration: PodMigration, progress: MigrationStatus) -> None:
-        """Count it while it is looked at, although it may not begin."""
+        """Count a migration during its check."""
         key = (migration.namespace, migration.name)
-        self._granted[key] = (progress.attempts, slot(migration, progress))
-        self._held.add(key)
+        self._granted[key] = (progress.attempts, footprint(migration, progress))
+        self._reserved.add(key)
 
     def grant(self, migration: PodMigration, progress: MigrationStatus) -> None:
-        """Count it from now on: it begins."""
+        """Count a migration that starts."""
         self.reserve(migration, progress)
-        self._held.discard((migration.namespace, migration.name))
+        self._reserved.discard((migration.namespace, migration.name))
 
     def has_granted(self, key: ObjectKey) -> bool:
-        """Whether a migration that the board tells to be pending is about to begin."""
-        return key not in self._held and self._counts(key)
+        """Whether a migration that is still pending in the cache is about to start."""
+        return key not in self._reserved and self._counts(key)
 
     def release(self, key: ObjectKey) -> None:
-        """Count it no longer, unless it has begun."""
+        """Stop counting a migration, unless it has started."""
         self._granted.pop(key, None)
-        self._held.discard(key)
+        self._reserved.discard(key)
 
     def _counts(self, key: ObjectKey) -> bool:
-        """Whether what was granted or is held has not begun yet; else the board tells more of it."""
+        """Whether a granted or reserved migration is still pending in the cache."""
         attempts, _ = self._granted.get(key, (-1, None))
-        known = self._board.get(key)
+        known = self._migrations.get(key)
         return known is not None and known.status.phase is Phase.PENDING and known.status.attempts <= attempts
 
     def _taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
         for key, (_, granted) in list(self._granted.items()):
             if not self._counts(key):
-                self.release(key)  # it has begun since, or is gone
+                self.release(key)  # it has started since, or was deleted
             elif key != apart:
                 yield granted
-        for each in self._board.in_progress():
+        for each in self._migrations.in_progress():
             if (each.namespace, each.name) != apart:
-                yield slot(each, each.status)
+                yield footprint(each, each.status)
 
 
 def is_in_line(migration: PodMigration) -> bool:
-    """Whether it has been told to wait its turn."""
+    """Whether a migration waits for a limit."""
     return migration.status.phase is Phase.PENDING and migration.status.message.startswith(_IN_LINE)
 
 
-def slot(migration: PodMigration, progress: MigrationStatus) -> MigrationFootprint:
-    """What a migration takes with this progress."""
+def footprint(migration: PodMigration, progress: MigrationStatus) -> MigrationFootprint:
+    """What a migration counts for with this progress."""
     owner = progress.workload or progress.controller
     workload = f"{migration.namespace}/{owner or migration.spec.pod.name}"
     nodes = frozenset(node for node in (progress.source, progress.target) if node)

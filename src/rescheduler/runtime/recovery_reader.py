@@ -1,0 +1,183 @@
+"""Reads all that recovery needs to decide about one workload with failing pods.
+
+The owner of the failure record, the controllers and the pods are read from the API server, and so are nodes that seem
+lost. That a node is Ready, and which nodes are feasible, comes from the cache: a workload may have pods on hundreds of
+nodes, and a stale answer costs no pod. Pods that failed and are gone already come from `VanishedPods`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from rescheduler.config.live import LiveConfig
+from rescheduler.decode.reader import ObjectReader
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
+from rescheduler.migration.observation import find_condition, is_terminating
+from rescheduler.model import labels
+from rescheduler.model.json import Json, annotations_of
+from rescheduler.model.migration import Phase
+from rescheduler.model.objects import Node, Pod, Workload
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.guards import objection_to_recovery
+from rescheduler.planning.guards.base import GuardContext
+from rescheduler.planning.workloads import MethodChooser, Workloads
+from rescheduler.recovery.avoidance import allow_nodes
+from rescheduler.recovery.model import WorkloadState
+from rescheduler.recovery.record import EMPTY, WHOLE, RecordEntry, RecordError, parse_record
+from rescheduler.runtime.failure_detector import VanishedPods
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.places import NodeFinder
+
+_SOURCE = "the API server"
+_SLICE = 200  # pods; then other tasks get a turn
+
+
+class WorkloadStateReader:
+    """Reads the state of workloads."""
+
+    def __init__(
+        self,
+        owners: RecordOwners,
+        informers: Informers,
+        live: LiveConfig,
+        vanished: VanishedPods,
+    ) -> None:
+        self._owners = owners
+        self._cache = informers.cache
+        self._migrations = informers.migrations
+        self._live = live
+        self._vanished = vanished
+        self._now = informers.now
+        self._node_finder = NodeFinder(self._cache, informers.now)
+
+    async def read(self, key: RecordOwnerKey) -> WorkloadState | RecordOwnerKey | None:
+        """Read the state of a workload; or return the key that owns the record instead; or None if nothing is there."""
+        found = await self._owners.look(key)
+        if not isinstance(found, OwnedObjects):
+            return found
+        entry = _entry(found.holder) if key[0] == "Pod" else EMPTY
+        reader = ObjectReader()  # it caches all that it reads, so each state has its own
+        # A Ready pod has not failed, so its guards and feasible nodes are not needed.
+        doubtful = [pod for pod in found.pods if find_condition(pod, "Ready").get("status") != "True"]
+        rows: dict[str, Pod] = {}
+        for index, pod in enumerate(doubtful, start=1):
+            rows[pod["metadata"]["uid"]] = _row(reader, pod, entry)
+            if index % _SLICE == 0:
+                await asyncio.sleep(0)
+        there = {pod["metadata"]["uid"] for pod in found.pods if not is_terminating(pod)}
+        owners = {each["metadata"]["uid"] for each in found.controllers}
+        vanished = [lost for lost in self._vanished.of(owners) if lost.pod.uid not in there]
+        rows |= {lost.pod.uid: lost.pod for lost in vanished}
+        free = self._free(rows, [_template(reader, each) for each in _by_age(found.controllers)])
+        everywhere = next(iter(free.values()), frozenset[str]())
+        return WorkloadState(
+            workload=found.holder,
+            controllers=found.controllers,
+            pods=found.pods,
+            vanished=tuple(lost.as_pod() for lost in vanished),
+            nodes=await self._nodes(pod["spec"].get("nodeName", "") for pod in found.pods),
+            unready_share=self._node_finder.unready_share,
+            feasible_nodes=everywhere,
+            feasible_by_pod={uid: nodes for uid, nodes in free.items() if nodes != everywhere},
+            objections=self._objections(rows),
+            replacement=await self._owners.find("Pod", key[1], entry.replacement) if entry.replacement else None,
+            settings=self._live.recovery(),
+            now=self._now(),
+        )
+
+    async def refresh(self, key: RecordOwnerKey, state: WorkloadState) -> WorkloadState | RecordOwnerKey | None:
+        """Read only the record's owner again.
+
+        A Deployment whose pods fail changes all the time; a full read before each write would always be too late.
+        """
+        holder = await self._owners.find(*key)
+        if key[0] == "Pod" or holder is None or holder["metadata"]["uid"] != state.workload["metadata"]["uid"]:
+            return await self.read(key)
+        controllers = tuple(holder if each is state.workload else each for each in state.controllers)
+        return replace(state, workload=holder, controllers=controllers, now=self._now())
+
+    def _free(self, rows: dict[str, Pod], templates: list[Workload | None]) -> dict[str, frozenset[str]]:
+        """The feasible nodes for each pod's replacement, by UID; pods of the newest controller come first."""
+        by_owner = {each.uid: each for each in templates if each is not None}
+        ages = {uid: age for age, uid in enumerate(by_owner)}
+        owners = {uid: row.owner.uid if row.owner is not None else "" for uid, row in rows.items()}
+        known: dict[object, frozenset[str]] = {}
+        free: dict[str, frozenset[str]] = {}
+        for uid, row in sorted(rows.items(), key=lambda item: (-ages.get(owners[item[0]], -1), item[0])):
+            shape, volumes, template = row.shape, self._node_finder.volume_terms(row), by_owner.get(owners[uid])
+            # With a template, the pod's own node affinity is ignored: each pod of a DaemonSet wants another node.
+            wants = () if template is not None else (shape.node_selector, shape.node_affinity)
+            alike = (owners[uid], wants, shape.tolerations, volumes)
+            if alike not in known:
+                known[alike] = self._node_finder.find(shape, template, volumes)
+            free[uid] = known[alike]
+        return free
+
+    async def _nodes(self, names: Iterable[str]) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for name in sorted({name for name in names if name}):
+            row: Node | None = self._cache.row("Node", name)
+            if row is not None and row.ready:
+                found[name] = _well(name)
+            elif (node := await self._owners.find("Node", "", name)) is not None:
+                found[name] = node
+        return found
+
+    def _objections(self, rows: dict[str, Pod]) -> dict[str, str]:
+        policy = self._live.policy()
+        spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._moving(row))}
+        snapshot = replace(ClusterSnapshot(), spoken_for=spoken_for)
+        workloads = Workloads(snapshot)
+        context = GuardContext(policy, snapshot, workloads, MethodChooser(snapshot, workloads, policy.migration_method))
+        return {uid: why for uid, row in rows.items() if (why := objection_to_recovery(row, context))}
+
+    def _moving(self, row: Pod) -> str:
+        """Which migration moves a pod; a pending one counts for bare pods only.
+
+        It would find any other pod gone; but its copy of a bare pod would be one too many.
+        """
+        for key in sorted(self._migrations.by_pod((row.namespace, row.name))):
+            migration = self._migrations.get(key)
+            if migration is None or migration.status.over:
+                continue
+            if migration.status.phase is Phase.IN_PROGRESS or row.owner is None:
+                return f"migration {migration.name} moves it"
+        return ""
+
+
+def _entry(holder: Json) -> RecordEntry:
+    """The record of a bare pod; `decide` reports one that cannot be parsed."""
+    try:
+        return parse_record(annotations_of(holder).get(labels.FAILURES, "")).get(WHOLE, EMPTY)
+    except RecordError:
+        return EMPTY
+
+
+def _row(reader: ObjectReader, pod: Json, entry: RecordEntry) -> Pod:
+    """The pod as planning sees it, without the node affinity that recovery has added to a bare pod."""
+    spec = pod["spec"]
+    if entry.avoids and "affinity" in spec:
+        pod = pod | {"spec": spec | {"affinity": allow_nodes(spec["affinity"], entry.avoids)}}
+    row = reader.read("Pod", msgspec.json.encode(pod), _SOURCE).row
+    if not isinstance(row, Pod):
+        raise TypeError(f"pod {pod['metadata']['name']} has no name")
+    return row
+
+
+def _template(reader: ObjectReader, controller: Json) -> Workload | None:
+    row = reader.read(controller["kind"], msgspec.json.encode(controller), _SOURCE).row
+    return row if isinstance(row, Workload) else None
+
+
+def _by_age(controllers: Iterable[Json]) -> list[Json]:
+    return sorted(controllers, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+
+
+def _well(name: str) -> Json:
+    """A Ready node, with the fields that `decide` reads."""
+    ready = {"type": "Ready", "status": "True"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"conditions": [ready]}}
