@@ -199,7 +199,7 @@ def test_two_that_believe_to_lead_agree_on_one_secret(space: Space, settings: We
                 return await asyncio.gather(mine, theirs, return_exceptions=True)
 
             errors = [str(each) for each in first.call(both) if each is not None]
-            assert all("was changed by somebody else" in each for each in errors)
+            assert all("was changed meanwhile" in each for each in errors)
             holding = stored(space, settings)
             for each in (first, second, first):
                 each.in_force()

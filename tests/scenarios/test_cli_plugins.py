@@ -41,5 +41,5 @@ def test_a_missing_or_broken_command_is_told_in_one_line_with_the_cure(
 
 
 def test_an_installed_command_is_completed() -> None:
-    assert answer(["demo", "--sc"]) == "--scenario\tWhat happens; see above.\n:4\n"
+    assert answer(["demo", "--sc"]) == "--scenario\tThe scenario; see above.\n:4\n"
     assert answer(["demo", "--scenario", "c"]) == "chaos\n:4\n"

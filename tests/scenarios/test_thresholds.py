@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.model.policy import Policy, ThresholdMode, Thresholds
@@ -72,7 +73,7 @@ class TestOtherResources:
     def test_a_resource_that_no_node_has_does_no_harm(self) -> None:
         snapshot = cluster(node("a"), node("b"), pod("p", on="a", cpu="3900m"), pod("q", on="a", cpu="100m"))
         plan = planned_by(snapshot, OPTIMIZATION + "thresholds: {example.com/none: 50}")
-        assert replace(plan, warnings=()) == planned_by(snapshot, OPTIMIZATION)
+        assert structs.replace(plan, warnings=()) == planned_by(snapshot, OPTIMIZATION)
 
     @pytest.mark.parametrize(
         ("given", "said"),
