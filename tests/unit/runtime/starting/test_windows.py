@@ -28,7 +28,7 @@ from tests.support.planning import planned
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, pod, replica_set
 from tests.unit.migration.scenes import node as target_node
-from tests.unit.runtime.starting import holds_of
+from tests.unit.runtime.starting.gate_parts import holds_of
 
 PATIENCE = 600.0
 BY_CHOICE = migration_spec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)

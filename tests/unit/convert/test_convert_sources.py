@@ -11,7 +11,7 @@ import yaml
 from rescheduler.convert.builder import RemarkKind
 from tests.support.cli import rescheduler, succeeded
 from tests.support.conversions import remarks, result
-from tests.unit.convert.test_careful import SCHEDULER, seed
+from tests.unit.convert.test_convert_careful import SCHEDULER, seed
 
 PROFILES: list[Any] = [
     {

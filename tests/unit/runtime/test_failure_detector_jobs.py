@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.runtime.failing_world import ASKS, RECORD, body
-from tests.unit.runtime.test_recovery_failing import Stage, looking
+from tests.unit.runtime.test_failure_detector import Stage, looking
 
 NIGHTLY = body("CronJob", "nightly", ASKS | RECORD)
 RUN = body("Job", "nightly-1", of=NIGHTLY)

@@ -24,7 +24,7 @@ from tests.support import builders as b
 from tests.support.live import live
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, replica_set
-from tests.unit.runtime.starting import holds_of
+from tests.unit.runtime.starting.gate_parts import holds_of
 
 FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
 ONE_AT_A_TIME = replace(FREE, total=1)

@@ -19,7 +19,7 @@ from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from tests.support.live import live
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
-from tests.unit.runtime.starting import Pauses, holds_of
+from tests.unit.runtime.starting.gate_parts import Pauses, holds_of
 
 TIMEOUT = 600.0
 HOUR = 3600.0

@@ -9,7 +9,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.model import RecoveryDecision
 from tests.unit.runtime.failing_world import ASKS, SPACE, body, pod
-from tests.unit.runtime.test_recovery import Stage, a_minute, recovers, stage
+from tests.unit.runtime.test_recovery_controller import Stage, a_minute, recovers, stage
 
 __all__ = ["stage"]  # the fixture
 DEPLOY = labels.KSE_RECORDS["Deployment"]
