@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from rescheduler.cli.progress import MigrationProgress, describe_migration, show_progress
+from rescheduler.cli import progress
+from rescheduler.cli.progress import MigrationProgress, describe_migration, show_bytes_read, show_progress
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from tests.support.pod_migrations import migration_spec, pod_migration
 
@@ -76,3 +77,40 @@ def test_failed_moves_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     shown = _shown(monkeypatch, _Terminal(), migration("a", Phase.FAILED, message="no room"))
     assert "0 of 2 moved, 1 failed; shop/web-a: Failed: no room" in shown
+
+
+def _read(*, of_bytes: bool, total: int | None) -> None:
+    with show_bytes_read(total, of_bytes=of_bytes) as advance:
+        for _ in range(10):
+            advance(1_000_000)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def _shown_while_reading(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, of_bytes: bool, total: int | None
+) -> str:
+    monkeypatch.setattr("sys.stderr", stream)
+    _read(of_bytes=of_bytes, total=total)
+    return stream.getvalue()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_files_are_counted_in_bytes_and_live_clusters_in_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "10.0 MB" in _shown_while_reading(monkeypatch, _Terminal(), of_bytes=True, total=10_000_000)
+    assert "objects" in _shown_while_reading(monkeypatch, _Terminal(), of_bytes=False, total=None)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nothing_is_shown_while_reading_where_stderr_is_not_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _shown_while_reading(monkeypatch, io.StringIO(), of_bytes=True, total=10_000_000) == ""
+    monkeypatch.setenv("TERM", "dumb")
+    assert _shown_while_reading(monkeypatch, _Terminal(), of_bytes=True, total=10_000_000) == ""
+
+
+def test_nothing_is_shown_while_reading_when_reading_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _shown_while_reading(monkeypatch, _Terminal(), of_bytes=True, total=10_000_000) == ""

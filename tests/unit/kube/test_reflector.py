@@ -1,17 +1,21 @@
 """A reflector keeps its copy right: by streamed lists and pages, after cuts and 410, with objects it can't read."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.structs import RESOURCES
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.errors import ApiError, Backoff
-from rescheduler.kube.reflector import Reflector
+from rescheduler.kube.reflector import LineBuffer, Reflector
 from rescheduler.model.json import Json
 from tests.support.virtual_time import VirtualLoop
 
@@ -175,3 +179,26 @@ def test_listeners_hear_what_changed_and_what_went() -> None:
     sink.complete()
     assert heard == [("Deployment", ("Deployment", "shop", "web"))] * 2
     assert cache.row("Deployment", ("Deployment", "shop", "web")) is None
+
+
+LINE = st.binary(min_size=1, max_size=20).map(lambda line: line.replace(b"\n", b"-"))
+
+
+@given(st.lists(LINE, max_size=8), st.data())
+def test_lines_come_out_whole_wherever_the_stream_is_cut(expected: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in expected)
+    lines = LineBuffer()
+    found: list[bytes] = []
+    at = 0
+    while at < len(stream):
+        size = data.draw(st.integers(1, max(1, len(stream) - at)))
+        found += lines.feed(stream[at : at + size])
+        at += size
+    assert found == expected
+
+
+def test_a_line_that_is_not_complete_is_kept_for_the_next_chunk() -> None:
+    lines = LineBuffer()
+    assert lines.feed(b"half") == []
+    assert lines.feed(b" a line\nand ") == [b"half a line"]
+    assert lines.feed(b"more\n\n") == [b"and more"]

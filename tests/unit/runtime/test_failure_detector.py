@@ -338,3 +338,26 @@ def test_a_node_that_was_lost_by_a_shorter_time_counts_by_the_new_one() -> None:
         assert stage.names() == []
 
     looking(story, WEB, WEB_SET, pod("web-1-a", WEB_SET))
+
+
+NIGHTLY = body("CronJob", "nightly", ASKS | RECORD)
+RUN = body("Job", "nightly-1", of=NIGHTLY)
+WORK = body("Job", "work", ASKS | RECORD)
+
+
+def test_a_job_with_a_record_is_looked_at_whenever_it_changes() -> None:
+    async def story(stage: Stage) -> None:
+        stage.names()
+        stage.tell(WORK, body("Job", "other", ASKS))
+        assert stage.names() == ["Job work"]
+
+    looking(story, WORK)
+
+
+def test_a_job_of_a_cron_job_with_a_record_has_the_cron_job_looked_at() -> None:
+    async def story(stage: Stage) -> None:
+        stage.names()
+        stage.tell(RUN)
+        assert stage.names() == ["CronJob nightly"]
+
+    looking(story, NIGHTLY, RUN)
