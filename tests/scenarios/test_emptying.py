@@ -15,7 +15,7 @@ STAGE = [node("a", maintenance=True), node("b")]
 
 
 def outlook(*rows: Row | list[Row]) -> DrainStatus:
-    (found,) = drain_statuses(cluster(STAGE, *rows), Policy(), NodeMaintenance(StrategySettings()), ["a"])
+    (found,) = drain_statuses(cluster(STAGE, *rows), Policy(), [NodeMaintenance(StrategySettings())], ["a"])
     return found
 
 

@@ -117,7 +117,7 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
             page.heard.append("a pause has changed")
 
         recorder = EventRecorder(own, "test", own.clock.now)
-        deeds = PageActions(own, recorder, PauseStore(own, namespace, STATE), page.board, hear)
+        deeds = PageActions(own, recorder, PauseStore(own, namespace, STATE), page.board, hear, empties=lambda: True)
         access = RequestChecks(local=local)
         actions = ActionRoutes(access, PageAccess(ReviewClient(own), lambda: page.time), deeds)
         async with serve(WebApp(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -16,10 +15,12 @@ from aiohttp import http_exceptions, web
 
 from rescheduler.admission.reviews import ReviewError
 from rescheduler.kube.errors import ClusterError
+from rescheduler.runtime.logs import make_wire_logger
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Handler = Callable[[bytes], bytes]
 _log = structlog.stdlib.get_logger(__name__)
+_wire_log = make_wire_logger(f"{__name__}.wire", http_exceptions.HttpProcessingError)
 _JSON = "application/json"
 _HEALTHZ, _READYZ = "/healthz", "/readyz"
 _READS = ("GET", "HEAD")
@@ -60,18 +61,6 @@ class Connections(web.Server):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._none.wait()
-
-
-class _NoGarbage(logging.Filter):
-    """Keeps input that is not HTTP out of the log: it was answered with 400, and any client can send it."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, http_exceptions.HttpProcessingError)
-
-
-_wire_log = logging.getLogger(f"{__name__}.wire")  # of the standard library, as aiohttp wants it
-_wire_log.addFilter(_NoGarbage())
 
 
 class Address(NamedTuple):

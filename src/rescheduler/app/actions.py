@@ -26,6 +26,7 @@ from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.strategies import name_mandatory
 from rescheduler.web.actions import MoveRequest
 from rescheduler.web.responses import HttpError
 
@@ -38,7 +39,8 @@ _SHOWN = 3  # refusals that are told one by one
 
 @dataclass(frozen=True, slots=True)
 class PageActions:
-    """Carries out actions. `client` may write on every replica; `empties` says whether NodeMaintenance is enabled."""
+    """Carries out actions. `client` may write on every replica; `empties` says whether a
+    strategy that empties nodes is enabled."""
 
     client: ApiClient
     recorder: EventRecorder
@@ -46,7 +48,7 @@ class PageActions:
     board: MigrationCache
     heard: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica applies it at once."""
-    empties: Callable[[], bool] = lambda: True
+    empties: Callable[[], bool]
 
     @property
     def state(self) -> tuple[str, str]:
@@ -132,7 +134,7 @@ class PageActions:
         if not on:
             return f"Node {node} is no longer under maintenance: it is uncordoned, if kube-rescheduler had cordoned it."
         if not self.empties():
-            cure = f"add {maintenance.STRATEGY} to enabledStrategies"
+            cure = f"add {name_mandatory()} to enabledStrategies"
             return f"Node {node} is marked for maintenance, but nothing empties it: {cure}."
         return f"Node {node} is under maintenance: it is cordoned now, and its pods are moved away with the next plans."
 

@@ -22,11 +22,11 @@ from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.maintenance import DrainStatus, drain_statuses
-from rescheduler.planning.settings import StrategySettings
-from rescheduler.strategies.node_maintenance import NodeMaintenance
+from rescheduler.planning.workloads import stays_on_node
+from rescheduler.strategies import mandatory_strategies, name_mandatory
 
-STRATEGY = NodeMaintenance.name
 PATIENCE = 20.0
 """Seconds within which a controller that empties nodes has surely cordoned one; it looks every 10 s and sooner."""
 
@@ -108,7 +108,13 @@ async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
 
 def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
     """What is left on these nodes, as the controller would see it."""
-    return drain_statuses(snapshot, policy, NodeMaintenance(StrategySettings()), nodes)
+    emptying = [strategy(strategy.settings_type()) for strategy in mandatory_strategies()]
+    return drain_statuses(snapshot, policy, emptying, nodes)
+
+
+def missing_strategy(policy: Policy) -> str:
+    """Name what to enable so that nodes are emptied; empty if a strategy that does so is enabled."""
+    return "" if any(map(is_mandatory, policy.strategies_anywhere)) else name_mandatory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +197,10 @@ def _pods_on(node: str) -> FollowedObjects:
 
 
 def _is_in_the_way(pod: Json) -> bool:
-    """As `planning.maintenance` has it of rows."""
+    """Whether a pod has to leave, as `planning.maintenance` counts the pods of a snapshot."""
     owner = controller_of(pod)
-    at_home = marks.MIRROR in annotations_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
-    return not at_home and (is_terminating(pod) or not has_finished(pod))
+    stays = stays_on_node("" if owner is None else owner["kind"], annotations_of(pod))
+    return not stays and (is_terminating(pod) or not has_finished(pod))
 
 
 def _cordon(node: Json) -> CordonState:

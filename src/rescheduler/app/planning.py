@@ -31,7 +31,7 @@ from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.strategies import discover, settings_by_name
+from rescheduler.strategies import discover, name_mandatory, settings_by_name
 
 if TYPE_CHECKING:
     from rescheduler.decode.record import SnapshotRecorder
@@ -207,8 +207,7 @@ def _with_reminders(made: Plan, planner: Planner) -> Plan:
     ]
     if not marked:
         return made
-    mandatory = " or ".join(name for name, strategy in discover().items() if strategy.mandatory)
-    reminder = f"under maintenance, but {mandatory} is not among enabledStrategies: {', '.join(marked[:3])}"
+    reminder = f"under maintenance, but {name_mandatory()} is not among enabledStrategies: {', '.join(marked[:3])}"
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     return structs.replace(made, warnings=(*made.warnings, reminder + more))
 

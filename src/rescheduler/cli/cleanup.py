@@ -1,9 +1,8 @@
-"""`rescheduler cleanup`: undo all that is ours in a cluster, before an uninstall. `app.cleanup` does it."""
+"""`rescheduler cleanup`: undo all that is ours in a cluster, before an uninstall. `app.uninstall` does it."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 
 import click
@@ -50,9 +49,7 @@ def cleanup(access: AccessOptions, extent: CleanupOptions) -> None:
     from rescheduler.app.uninstall import clean_up, preview  # noqa: PLC0415 - it takes a while to import
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 
-    configure(LogFormat.TEXT, verbose=messages.verbose())
-    if not messages.verbose():
-        logging.getLogger("rescheduler").setLevel(logging.WARNING)  # what is undone is told on stdout
+    configure(LogFormat.TEXT, verbose=messages.verbose(), quiet=True)  # stdout has what is undone
     with report_failures():
         config = app.configuration(extent.config, {})
         live = live_cluster(access, config.fields.client_connection.kubeconfig)

@@ -1,6 +1,6 @@
 """`rescheduler maintenance`: nodes that are to become empty and stay so, until the work on them is done.
 
-`app.maintaining` marks nodes and looks at them; the controller's strategy NodeMaintenance does the rest.
+`app.maintenance` labels nodes and looks at them; the controller's mandatory strategies do the rest.
 """
 
 from __future__ import annotations
@@ -145,10 +145,8 @@ def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bo
     """Say why nothing may happen, as far as that can be known."""
     if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
-    if known and app_maintenance.STRATEGY not in configured.policy().strategies_anywhere:
-        messages.warn(
-            [f"{app_maintenance.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"]
-        )
+    if known and (missing := app_maintenance.missing_strategy(configured.policy())):
+        messages.warn([f"{missing} is not among the configuration's enabledStrategies: nothing is moved"])
 
 
 def _uncordoned(cordons: Mapping[str, app_maintenance.CordonState]) -> list[str]:

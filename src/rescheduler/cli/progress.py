@@ -6,7 +6,6 @@ beforehand.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import time
@@ -142,21 +141,13 @@ def _live() -> Iterator[ProgressLine]:
         yield Live()
 
 
-class _Messages(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        messages.warn([record.getMessage()])
-
-
 @contextmanager
 def warnings_as_messages() -> Iterator[None]:
-    """What the watching itself warns of goes to stderr as every other warning does."""
-    handler = _Messages(logging.WARNING)
-    logger = logging.getLogger("rescheduler")
-    logger.addHandler(handler)
-    try:
+    """Show logged warnings of the block as warnings of the command."""
+    from rescheduler.runtime.logs import forward_warnings  # noqa: PLC0415 - it takes a while to import
+
+    with forward_warnings(lambda text: messages.warn([text])):
         yield
-    finally:
-        logger.removeHandler(handler)
 
 
 class MigrationProgress:

@@ -16,8 +16,8 @@ from rescheduler.model.migration import Phase
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
-    """How the controller runs."""
+class RunOptions:
+    """Flags of `run`."""
 
     once: bool = option("--once", is_flag=True, help="Make one plan, carry it out, and exit.")
     dry_run: bool = option("--dry-run", is_flag=True, help="Log what would be moved, and change nothing.")
@@ -44,9 +44,9 @@ class RunRequest:
 @click.command("run", epilog=messages.EXIT_CODES)
 @access_options
 @policy_options
-@group_options("manners", RunRequest)
+@group_options("options", RunOptions)
 @messages.verbose_option
-def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None:
+def run(access: AccessOptions, wanted: PolicyFlags, options: RunOptions) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
 
     Makes a plan every reschedulingInterval. Its moves become PodMigrations (kubectl get pmig), which are carried out
@@ -69,21 +69,21 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None
     from rescheduler.runtime.controller import LeadershipLostError  # noqa: PLC0415 - the same
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 
-    configure(LogFormat(manners.log_format), verbose=messages.verbose())
-    elect = {} if manners.leader_elect is None else {"leaderElection.leaderElect": manners.leader_elect}
+    configure(LogFormat(options.log_format), verbose=messages.verbose())
+    elect = {} if options.leader_elect is None else {"leaderElection.leaderElect": options.leader_elect}
     with report_failures():
         flags = {**wanted.overrides, **elect}
         given = wanted.config
         config, origin = (app.configuration(None, flags), None) if given is None else open_config(given, flags)
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
-        running = RunRequest(live, config, once=manners.once, insecure_local=manners.ui_insecure_local, origin=origin)
+        running = RunRequest(live, config, once=options.once, insecure_local=options.ui_insecure_local, origin=origin)
 
         async def live_and_end() -> int:
             stop = asyncio.Event()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stop.set)
-            if manners.dry_run:
+            if options.dry_run:
                 await run_dry(running, stop)
                 return 0
             outcome = await run_controller(running, stop)

@@ -67,6 +67,12 @@ KSE_RECORDS = MappingProxyType(
 MIRROR = "kubernetes.io/config.mirror"
 STATIC_SOURCE = "kubernetes.io/config.source"
 
+
+def is_static(annotations: Mapping[str, str]) -> bool:
+    """Whether a kubelet runs the pod from a file: the API server has only a mirror of it."""
+    return MIRROR in annotations or annotations.get(STATIC_SOURCE, "api") != "api"
+
+
 SELECTED_NODE = "volume.kubernetes.io/selected-node"  # on a claim: where its volume is being made
 
 TEMPLATE_HASH = "pod-template-hash"

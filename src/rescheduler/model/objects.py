@@ -162,10 +162,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def static(self) -> bool:
         """Whether a kubelet runs it from a file: the API server only shows a mirror of it."""
-        source = self.annotations.get(labels.STATIC_SOURCE, "api")
-        return (
-            labels.MIRROR in self.annotations or source != "api" or (self.owner is not None and self.owner[0] == "Node")
-        )
+        return labels.is_static(self.annotations) or (self.owner is not None and self.owner.kind == "Node")
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):

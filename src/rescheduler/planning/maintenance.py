@@ -6,7 +6,7 @@ would make now has the refusals; guards say which of these last until a person c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rescheduler.model.objects import Pod
@@ -53,11 +53,11 @@ class DrainStatus:
 
 
 def drain_statuses(
-    snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[StrategySettings], nodes: Iterable[str]
+    snapshot: ClusterSnapshot, policy: Policy, emptying: Sequence[Strategy[StrategySettings]], nodes: Iterable[str]
 ) -> list[DrainStatus]:
-    """Describe what is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
+    """Describe what is on these nodes, in their order; `emptying` are the strategies that move pods away."""
     planner = Planner(snapshot, replace(policy, max_reschedule_pods=None, limits=Limits()))
-    plan = planner.plan([emptying])
+    plan = planner.plan(emptying)
     on: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
         if pod.deleting or not pod.finished:  # a pod that is being deleted may have ended already

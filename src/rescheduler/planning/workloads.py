@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 
 from rescheduler.model import labels
@@ -94,8 +95,13 @@ class Workloads:
 
 def belongs_to_node(pod: Pod) -> bool:
     """Whether a pod stays on its node when others leave: it is of a DaemonSet, static, or a mirror pod."""
-    # Most pods have no annotations, and `static` looks at them.
-    return (pod.owner is not None and pod.owner.kind in _OF_THEIR_NODE) or (bool(pod.annotations) and pod.static)
+    return stays_on_node("" if pod.owner is None else pod.owner.kind, pod.annotations)
+
+
+def stays_on_node(owner_kind: str, annotations: Mapping[str, str]) -> bool:
+    """Whether a pod with this controller and these annotations belongs to its node."""
+    # Most pods have no annotations that are kept.
+    return owner_kind in _OF_THEIR_NODE or (bool(annotations) and labels.is_static(annotations))
 
 
 def _instant(written: str) -> float | None:

@@ -146,8 +146,7 @@ def decide(state: WorkloadState) -> RecoveryDecision:
 
 def _is_static(workload: Json) -> bool:
     """Whether a kubelet runs the pod from a file: the API server has only a mirror of it."""
-    notes = annotations_of(workload)
-    return workload["kind"] == "Pod" and (labels.MIRROR in notes or notes.get(labels.STATIC_SOURCE, "api") != "api")
+    return workload["kind"] == "Pod" and labels.is_static(annotations_of(workload))
 
 
 def _is_switched_off(state: WorkloadState) -> bool:

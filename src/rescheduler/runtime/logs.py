@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+_ROOT = "rescheduler"
 
 
 class LogFormat(StrEnum):
@@ -22,8 +26,8 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def configure(form: LogFormat, *, verbose: bool) -> None:
-    """Log to stderr in this format; `verbose` includes every command."""
+def configure(form: LogFormat, *, verbose: bool, quiet: bool = False) -> None:
+    """Log to stderr in this format; `verbose` includes every command, `quiet` leaves only warnings and errors."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
@@ -46,7 +50,38 @@ def configure(form: LogFormat, *, verbose: bool) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)  # for libraries
-    logging.getLogger("rescheduler").setLevel(logging.DEBUG if verbose else logging.INFO)
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    logging.getLogger(_ROOT).setLevel(level)
+
+
+def make_wire_logger(name: str, ignored: type[BaseException]) -> logging.Logger:
+    """Return the standard logger that aiohttp wants for a server, without records of this exception.
+
+    The exception is for input that is not HTTP: it was answered with 400, and any client can send it.
+    """
+
+    def keeps(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], ignored))
+
+    logger = logging.getLogger(name)
+    logger.addFilter(keeps)
+    return logger
+
+
+@contextmanager
+def forward_warnings(show: Callable[[str], None]) -> Iterator[None]:
+    """Hand the messages of warnings and errors to `show`."""
+
+    class Forwarder(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            show(record.getMessage())
+
+    handler, logger = Forwarder(logging.WARNING), logging.getLogger(_ROOT)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _renderers(form: LogFormat) -> list[Processor]:
@@ -66,11 +101,11 @@ def _drop_empty(logger: WrappedLogger, method: str, event: EventDict) -> EventDi
 
 def _format_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
     """Format as `2026-11-15T08:30:00Z INFO  planned moves=3`, with quotes where needed."""
-    moment, level, told = event.pop("time"), str(event.pop("level")).upper(), str(event.pop("event"))
-    told = told if told.isprintable() else _escape(told)
+    moment, level, text = event.pop("time"), str(event.pop("level")).upper(), str(event.pop("event"))
+    text = text if text.isprintable() else _escape(text)
     trace = event.pop("exception", "")
     fields = " ".join(f"{key}={_quote(value)}" for key, value in event.items())
-    return f"{moment} {level:<7} {told}{' ' if fields else ''}{fields}" + (f"\n{trace}" if trace else "")
+    return f"{moment} {level:<7} {text}{' ' if fields else ''}{fields}" + (f"\n{trace}" if trace else "")
 
 
 def _quote(value: object) -> str:

@@ -16,6 +16,16 @@ def discover() -> dict[str, type[Strategy[StrategySettings]]]:
     return {each.name: each for each in sorted(kinds, key=lambda each: (each.order, each.name))}
 
 
+def mandatory_strategies() -> list[type[Strategy[StrategySettings]]]:
+    """Return the strategies whose moves a person wants: those that empty nodes under maintenance."""
+    return [strategy for strategy in discover().values() if strategy.mandatory]
+
+
+def name_mandatory() -> str:
+    """Name them in a sentence: `A or B`."""
+    return " or ".join(strategy.name for strategy in mandatory_strategies())
+
+
 def settings_by_name() -> dict[str, type[StrategySettings]]:
     """Return the settings class of each strategy."""
     return {name: strategy.settings_type for name, strategy in discover().items()}

@@ -7,7 +7,6 @@ nothing, and the routes of the page (`api`) and of its buttons (`actions`).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,11 +17,13 @@ from aiohttp import http_exceptions, web
 from aiohttp.typedefs import Middleware
 
 from rescheduler.kube.errors import ClusterError
+from rescheduler.runtime.logs import make_wire_logger
 from rescheduler.web.auth import RequestChecks
 from rescheduler.web.metrics import CONTENT_TYPE, Metrics
 from rescheduler.web.responses import errors
 
 _log = structlog.stdlib.get_logger(__name__)
+_wire_log = make_wire_logger(f"{__name__}.wire", http_exceptions.HttpProcessingError)
 _LAST_ANSWERS = 2.0  # seconds for open requests at the end
 _CONNECTIONS = 500
 _LONGEST_HEADER = 32 * 1024  # bytes: some tokens carry all groups of a user
@@ -167,15 +168,3 @@ async def _strict(request: web.Request, response: web.StreamResponse) -> None:
 
 def _make_strict(response: web.StreamResponse) -> None:
     response.headers.update(_HEADERS)
-
-
-class _NoGarbage(logging.Filter):
-    """Keeps input that is not HTTP out of the log: it was answered with 400, and any client can send it."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, http_exceptions.HttpProcessingError)
-
-
-_wire_log = logging.getLogger(f"{__name__}.wire")
-_wire_log.addFilter(_NoGarbage())
