@@ -1,4 +1,4 @@
-"""`rescheduler convert` as a command, the seed's form that it takes, too, and the page about it."""
+"""`rescheduler convert` as a command, the seed's form, the page about it, and what a converted configuration plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of what is waited for: a live line on a terminal, else a line for each change; warnings beside it."""
+"""Progress of reading and of migrations: a live line on a terminal; migrations are lines where there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`rescheduler convert`: what was paused, limited or left alone there is not moved here, counterpart or not."""
+"""`rescheduler convert` never makes more pods move: not what was paused, limited or left alone, counterpart or not.
+
+What means nothing here or is not understood is reported.
+"""
 
 from __future__ import annotations
 

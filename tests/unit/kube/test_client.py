@@ -1,4 +1,8 @@
-"""The pace of requests, in virtual time: a burst at once, then so many a second, in the order of asking."""
+"""The rate of requests, in virtual time, and the clock of the server.
+
+Requests go in a burst at once, then so many a second, in the order of asking. The server's clock is right to a second,
+however wrong ours is.
+"""
 
 from __future__ import annotations
 

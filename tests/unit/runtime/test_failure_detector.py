@@ -1,4 +1,7 @@
-"""Which workloads recovery looks at, and when: only where somebody asks for it, and only if there is a cause."""
+"""Which workloads recovery looks at, and when: only where it is enabled, and only if there is a cause.
+
+A Job ends after its last pod has, so a change of the Job itself is a cause.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the runtime adds to a look: how new pods are led, and who else moves pods of the same controller."""
+"""What the runtime adds to an observation: how new pods are steered, and other migrations of the same controller.
+
+And which watch events are old, because an observation has seen that version of the pod or a later one.
+"""
 
 from __future__ import annotations
 
