@@ -153,11 +153,11 @@ async def test_what_nobody_approves_of_in_time_is_given_up_and_says_so(
         (waiting,) = await leader.ordered(move(space, web[0], elsewhere(nodes, web[0])))
         ended = await leader.ends(waiting)
         assert ended.status.phase is Phase.FAILED
-        assert ended.status.message == "nobody approved of it within 2s (approvalTimeout)"
+        assert ended.status.message == "not approved within 2s (approvalTimeout)"
         (answer,) = await approve(leader.client, keys(waiting), "late")
     assert (answer.outcome, answer.reason) == (
         ApprovalOutcome.REFUSED,
-        "it is Failed already: nobody approved of it within 2s (approvalTimeout)",
+        "it is Failed already: not approved within 2s (approvalTimeout)",
     )
 
 

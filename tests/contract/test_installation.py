@@ -230,9 +230,9 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
             await journal.add(
                 pod_migration(space.name, "m", migration_spec("web", approval_required=True, plan="k4m9tz"))
             )
-        with pytest.raises(ClusterError, match=r"knows of no time windows.*windowed.*rescheduler crds"):
+        with pytest.raises(ClusterError, match=r"has no time windows.*windowed.*rescheduler crds"):
             await journal.add(pod_migration(space.name, "m", migration_spec("web", windowed=True)))
-        with pytest.raises(ClusterError, match=r"knows of no removals.*method.*rescheduler crds"):
+        with pytest.raises(ClusterError, match=r"has no removals.*method.*rescheduler crds"):
             await journal.add(pod_migration(space.name, "m", migration_spec("web", method=Method.REMOVE)))
         assert await journal.read(space.name, "m") is None
         added = await journal.add(pod_migration(space.name, "n", migration_spec("web", expected_gain=12.0)))

@@ -105,7 +105,7 @@ def replaced_by(space: Space, migration: PodMigration) -> Json:
 
 def evicting(original: Json) -> str:
     """The eviction, as a fuse knows it."""
-    return str(commands.evict(original, 0, "have its controller make it anew"))
+    return str(commands.evict(original, 0, "have its controller recreate it"))
 
 
 def evicts(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> None:

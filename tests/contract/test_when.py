@@ -98,7 +98,7 @@ async def test_a_closed_window_holds_moves_by_choice_and_an_open_one_lets_them(w
         hours.timing = opening_in(3 * 86400, leader.client.clock.now())
         far = await leader.ends(await leader.logbook.add(planned(web, "far", first, nodes)))
         assert far.status.phase is Phase.FAILED
-        assert "it is given up, and planned anew then" in far.status.message
+        assert "it is given up, and planned again then" in far.status.message
         assert far.status.start_time is None
         asked = await leader.logbook.add(by_hand(web, "asked", first, nodes))
         assert (await leader.ends(asked)).status.phase is Phase.COMPLETED

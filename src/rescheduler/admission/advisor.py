@@ -325,7 +325,7 @@ class PlacementAdvisor:
         return row.labels.get(HOSTNAME, "") if row is not None else ""
 
     def _waits_for(self, migration: PodMigration, newcomer: NewPod) -> bool:
-        """Whether a migration waits for a pod like this one, as far as can be told before it exists."""
+        """Whether a migration waits for a pod like this one, as far as can be known before it exists."""
         progress = migration.status
         if progress.step not in _WAITING or progress.replacement is not None:
             return False

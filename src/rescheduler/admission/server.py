@@ -91,7 +91,7 @@ class ServerLimits:
     drain: float = 5.0
     """At the end, for open requests."""
     linger: float = 1.0
-    """At the end, for connections whose next response tells the client not to use them again."""
+    """At the end, for connections whose next response closes them for the client."""
 
 
 class _HttpError(Exception):

@@ -125,7 +125,7 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def _bad_character(error: yaml.YAMLError, text: str) -> str:
-    # libyaml tells how many bytes precede it.
+    # libyaml reports how many bytes precede it.
     before = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return f"line {line}, column {column}: broken YAML: the character {text[len(before) :][:1]!r} is not allowed"

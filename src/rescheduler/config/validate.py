@@ -41,7 +41,7 @@ def find_misfits(
     top = fields.node_thresholds
     of_pools = [pool.thresholds for pool in fields.node_pools]
     counted = [*dict.fromkeys(name for each in (top, *of_pools) for name in each.named())]
-    told: set[tuple[str, Misfit]] = set()
+    reported: set[tuple[str, Misfit]] = set()
     running = [
         fields.enabled_strategies if own.enabled_strategies is None else own.enabled_strategies for own in fields.pools
     ]
@@ -49,7 +49,7 @@ def find_misfits(
     for name, values in settings.items():
         if name in fields.enabled_strategies or (name in configured and name not in only_in_pools):
             for misfit in values.misfits(top, counted):
-                told.add((name, misfit))
+                reported.add((name, misfit))
                 yield Finding(("strategies", name, *misfit.path), misfit.why)
     for index, (pool, thresholds, mine) in enumerate(zip(fields.pools, of_pools, pools, strict=True)):
         own = pool.strategies or {}
@@ -57,7 +57,7 @@ def find_misfits(
             if name not in own and name not in running[index]:
                 continue
             for misfit in values.misfits(thresholds, counted):
-                if (name, misfit) not in told:  # what is wrong at the top already is not wrong here once more
+                if (name, misfit) not in reported:  # an error at the top is not repeated for each pool
                     at: Loc = ("strategies", name, *misfit.path)
                     yield Finding(
                         ("pools", index, *at), misfit.why + _explain_inheritance(misfit, own.get(name) or {}, at)
@@ -410,13 +410,13 @@ class _Checking:
         said = _inherited_settings(pool)  # a field of the pool wins over a strategy's setting at the top
         above = {name: {key: value for key, value in values.items() if key not in said} for name, values in top.items()}
         own = {name: {**above.get(name, {}), **mine.get(name, {})} for name in {*above, *mine}}
-        told = len(self.findings)
+        before = len(self.findings)
         effective = self.effective_settings(own, {**_inherited_settings(fields), **said}, [*mine, *names], at)
-        fresh = [finding for finding in self.findings[told:] if not self._is_told(finding, mine, at)]
-        self.findings[told:] = fresh
+        fresh = [finding for finding in self.findings[before:] if not self._is_reported(finding, mine, at)]
+        self.findings[before:] = fresh
         return effective
 
-    def _is_told(self, finding: Finding, mine: Mapping[str, Mapping[str, object]], at: Loc) -> bool:
+    def _is_reported(self, finding: Finding, mine: Mapping[str, Mapping[str, object]], at: Loc) -> bool:
         """Whether the finding is about a value at the top, and was reported there."""
         _, name, *field = above = finding.loc[len(at) :]
         said = mine.get(str(name))

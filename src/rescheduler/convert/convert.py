@@ -265,7 +265,7 @@ def _write_stricter_defaults(builder: ConfigBuilder) -> None:
     if builder.get(("strategies",)) == {}:
         builder.drop(("strategies",))
     if builder.get(("filters", "withoutController")) is None:
-        comment = "pods that nobody manages are left alone there; true moves them, by a copy"
+        comment = "pods without a controller are left alone there; true moves them, by a copy"
         builder.put(("filters", "withoutController"), value=False, loc=(), comment=comment)
     if "excludedNamespaces" not in builder.data:
         kept = [name for name in _CAREFUL if name not in builder.named]

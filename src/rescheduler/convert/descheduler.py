@@ -284,7 +284,9 @@ TOP: tuple[Option, ...] = (
         seconds,
         "30s by default; a longer one of the pod counts",
     ),
-    Option("evictionFailureEventNotification", "", unneeded("Events are always told"), "Events are always recorded"),
+    Option(
+        "evictionFailureEventNotification", "", unneeded("Events are always recorded"), "Events are always recorded"
+    ),
     Option(
         "metricsCollector",
         "",

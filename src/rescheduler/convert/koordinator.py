@@ -46,7 +46,7 @@ from rescheduler.model.fields import quote, wrong_type
 _PAUSED = idle("only all strategies together can be paused", "rescheduler pause")
 _DRY = idle("only all strategies together can be a dry run", "rescheduler run --dry-run")
 _WEIGHTS = missing("hot nodes are cooled with as few moves as can be", "strategies.LoadBalancing.weights")
-_PRODUCTION = missing("use is not told apart by priority", "of a hot node the lowest priorities that suffice go first")
+_PRODUCTION = missing("use is not split by priority", "of a hot node the lowest priorities that suffice go first")
 _FIT = only_true("a pod is only moved to a node that can take it", "a move without a target is no move")
 _MOST_CYCLES = 1000
 _USUAL_CYCLES = 5
@@ -59,7 +59,7 @@ def _cycles(base: Path) -> Option:
         "hotAfterCycles pools[].hotAfterCycles",
         nested(
             Option("consecutiveAbnormalities", "", lambda builder, item: _put_cycles(builder, base, item)),
-            Option("consecutiveNormalities", "", missing("one cycle that is not hot begins anew")),
+            Option("consecutiveNormalities", "", missing("one cycle that is not hot resets the count")),
             Option("timeout", "", missing("a node is hot for as long as it is above a threshold")),
         ),
         'one more, except for 1: "more than" there',

@@ -1,4 +1,4 @@
-"""PodMigrations in the cluster: decoding, writing, and the conditions by which `kubectl wait` tells where they are.
+"""PodMigrations in the cluster: decoding, writing, and the conditions for `kubectl wait`.
 
 All three conditions are always there: `Progressing` while a migration is carried out, `Completed` once the pod has
 been moved or removed, `Failed` once it is given up and everything is undone. `lastTransitionTime` is when the status
@@ -37,7 +37,7 @@ _LONGEST = 32_768  # characters of a condition's message
 
 
 class InvalidMigrationError(ValueError):
-    """A PodMigration that makes no sense; the message names the object and the field."""
+    """A malformed PodMigration; the message names the object and the field."""
 
 
 def decode_migration(body: Json) -> PodMigration:
@@ -136,7 +136,7 @@ _UNKNOWN = {
     'unknown field "spec.windowed"': "time windows",
     'spec.method: Unsupported value: "remove"': "removals",
 }
-"""What is refused by a definition of an older version, and what that does not know of."""
+"""Refusals by an older CRD, and the feature that it lacks."""
 
 
 class StaleError(Exception):
@@ -155,15 +155,15 @@ class MigrationClient:
         body = msgspec.json.encode(encode_migration(migration))
         path, params = path_of(KIND, migration.namespace), {"fieldManager": FIELD_MANAGER}
         if migration.spec.approval_required or migration.spec.windowed:
-            # An older definition, which we may not update, would drop the field: then nobody would be asked, or waited.
+            # An older CRD that we may not update would drop the field: the move would not wait for approval or window.
             params["fieldValidation"] = "Strict"
         try:
             answer = await self._client.send(ApiRequest("POST", path, params, body, answers=frozenset({409})))
         except ApiError as error:
             unknown = " and no ".join(said for name, said in _UNKNOWN.items() if name in error.message)
             if error.status in (400, 422) and unknown:
-                told = f"the definition of PodMigration is of an older version, which knows of no {unknown}"
-                raise ClusterError(f"{told} ({error.message}); let somebody who may run `{CURE}`") from error
+                why = f"the CRD of PodMigration is of an older version, which has no {unknown}"
+                raise ClusterError(f"{why} ({error.message}); a user with the right to must run `{CURE}`") from error
             if error.reason != "AlreadyExists":
                 raise
             found = await self.read(migration.namespace, migration.name)

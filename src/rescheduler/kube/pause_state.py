@@ -24,7 +24,7 @@ _LONGEST = 500  # characters of a reason
 
 @dataclass(frozen=True, slots=True)
 class PauseDetails:
-    """A pause, during which no migration starts: who asked for it, since when, and why."""
+    """A pause, during which no migration starts: by whom, since when, and why."""
 
     by: str
     since: float | None = None
@@ -104,7 +104,7 @@ class PauseStore:
         raise self._contended()
 
     async def remove(self) -> bool:
-        """Delete the ConfigMap; return whether it existed. ClusterError if it belongs to somebody else."""
+        """Delete the ConfigMap; return whether it existed. ClusterError if it is not ours."""
         answer = await self._client.find(self._path)
         if answer is None:
             return False

@@ -1,6 +1,6 @@
 """A Secret of the controller: every replica reads it, the leader writes it, and no write goes over another writer's.
 
-`admission` keeps the webhook's certificates in it. A Secret without the controller's label belongs to somebody else: it
+`admission` keeps the webhook's certificates in it. A Secret without the controller's label is not ours: it
 is neither used nor changed, and the error says what to do.
 """
 
@@ -42,7 +42,7 @@ class SecretStore:
         return f"Secret {self._namespace}/{self._name}"
 
     async def read(self) -> StoredSecret | None:
-        """Return the Secret, or None; ClusterError if it belongs to somebody else."""
+        """Return the Secret, or None; ClusterError if it is not ours."""
         answer = await self._client.find(self._path)
         if answer is None:
             return None

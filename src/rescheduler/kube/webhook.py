@@ -99,7 +99,7 @@ class WebhookConfiguration:
         self._settings = replace(self._settings, excluded_namespaces=namespaces)
 
     async def read(self) -> Json | None:
-        """Return the configuration, or None; ClusterError if it belongs to somebody else."""
+        """Return the configuration, or None; ClusterError if it is not ours."""
         answer = await self._client.find(self._path)
         if answer is None:
             return None

@@ -96,17 +96,22 @@ def _column(name: str, path: str, description: str, **more: Any) -> Json:
 
 
 _COLUMNS = [
-    _column("Phase", ".status.phase", "Where it is in its life."),
-    _column("Step", ".status.step", "The step that may have been begun."),
+    _column("Phase", ".status.phase", "The phase of the migration."),
+    _column("Step", ".status.step", "The current step; it may not have been taken yet."),
     _column("From", ".status.source", "The node that the pod is moved from."),
     _column("To", ".status.target", "The node that the pod is moved to."),
     _column("Method", ".status.method", "How it is moved."),
     _column("Pod", ".spec.pod.name", "The pod that is moved; our own migrations are named after it.", priority=1),
     _column("Replacement", ".status.replacement.name", "The pod that takes its place.", priority=1),
-    _column("Strategy", ".spec.strategy", "Who wants it moved.", priority=1),
-    _column("Attempts", ".status.attempts", "How often it was begun.", type="integer", priority=1),
-    _column("Age", ".metadata.creationTimestamp", "How long it has been there.", type="date"),
-    _column("Message", ".status.message", "What is going on, or went wrong."),
+    _column(
+        "Strategy",
+        ".spec.strategy",
+        "The strategy that proposed the move, or Manual.",
+        priority=1,
+    ),
+    _column("Attempts", ".status.attempts", "How often it was started.", type="integer", priority=1),
+    _column("Age", ".metadata.creationTimestamp", "How long it has existed.", type="date"),
+    _column("Message", ".status.message", "What it waits for, or what went wrong."),
 ]
 _SELECTABLE = (".spec.pod.name", ".spec.strategy", ".status.phase", ".status.source", ".status.target")
 

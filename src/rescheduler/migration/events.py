@@ -60,10 +60,10 @@ def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, 
     """The Events of a change of a migration; none if only its step changed."""
     if before.status.outcome != after.status.outcome:
         return _not_worth_it(before.status, after)
-    told = _told(before.status, after)
-    if told is None:
+    event = _describe(before.status, after)
+    if event is None:
         return ()
-    reason, action, note, warning = told
+    reason, action, note, warning = event
     pod, migration = _pod(after), Subject("PodMigration", after.namespace, after.name, after.uid)
     occasion = f"{after.uid}/{after.status.attempts}"
     found = [ObjectEvent(pod, migration, reason, action, note, occasion, warning)]
@@ -85,11 +85,11 @@ def _not_worth_it(before: MigrationStatus, after: PodMigration) -> tuple[ObjectE
     way = f"Moving pod {after.namespace}/{after.spec.pod.name}{_way(after.status)}"
     note = f"{way} {did}{format_gains(after.spec.expected_gain, now.gain)}; its workload rests longer for it"
     migration = Subject("PodMigration", after.namespace, after.name, after.uid)
-    told = [each for each in (migration, _object(after, after.status.workload)) if each is not None]
-    return tuple(ObjectEvent(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in told)
+    subjects = [each for each in (migration, _object(after, after.status.workload)) if each is not None]
+    return tuple(ObjectEvent(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in subjects)
 
 
-def _told(before: MigrationStatus, after: PodMigration) -> tuple[str, str, str, bool] | None:
+def _describe(before: MigrationStatus, after: PodMigration) -> tuple[str, str, str, bool] | None:
     """Reason, action, note, and whether it is a warning."""
     was, progress = before.phase, after.status
     way = f"Pod {after.namespace}/{after.spec.pod.name}{_way(progress)}"

@@ -79,7 +79,7 @@ def abandon_reason(migration: PodMigration, members: Sequence[PodMigration], now
     if len(members) < order.members - 1 and waited > STORE_TIMEOUT:
         return "a move that belongs to it was never stored, or has been deleted"
     if missing_approval(migration, members) and waited > timeout:
-        return f"nobody approved of it within {format_duration(timeout)} (approvalTimeout)"
+        return f"not approved within {format_duration(timeout)} (approvalTimeout)"
     return ""
 
 
@@ -240,15 +240,15 @@ class Lifecycle:
     def _completed(self, context: StepContext) -> MigrationStatus:
         progress = context.migration.status
         found = next((pod for pod in context.seen.marked if _is_replacement(pod, progress)), None)
-        if found is not None:  # by its UID people find what happened to it
+        if found is not None:  # people look the pod up by its UID
             progress = structs.replace(
                 progress, replacement=ObjectReference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
             )
         landed = found["spec"].get("nodeName", "") if found is not None else ""
         elsewhere = landed and progress.target and landed != progress.target
         said = [progress.remark, f"landed on {landed}, not on {progress.target}" if elsewhere else ""]
-        told = "; ".join(filter(None, said))
-        return structs.replace(progress, phase=Phase.COMPLETED, step="", completion_time=context.now, message=told)
+        message = "; ".join(filter(None, said))
+        return structs.replace(progress, phase=Phase.COMPLETED, step="", completion_time=context.now, message=message)
 
     def _give_up(self, context: StepContext, why: GiveUp) -> Transition:
         """Record the rollback, and whether it is tried again."""
@@ -283,13 +283,13 @@ def _entered(context: StepContext, step: Step) -> StepContext:
 
 
 def _remarked(context: StepContext, said: str) -> StepContext:
-    """The context with something for people added to what they are told in the end."""
+    """The context with an addition to the final message."""
     progress = context.migration.status
     return _with(context, structs.replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
 
 
 def _with(context: StepContext, progress: MigrationStatus) -> StepContext:
-    """The context with other progress; what was refused to the last step says nothing about this one."""
+    """The context with other progress; a refusal of the last step does not apply to this one."""
     seen = context.seen
     if progress.step != context.migration.status.step and seen.refused is not None:
         seen = replace(seen, refused=None)

@@ -1,7 +1,7 @@
 """The copy that replaces a pod: made from its ReplicaSet's template or, without a controller, from the pod itself.
 
 A copy waits behind a scheduling gate until its room is reserved. Its PodMigration owns it until a controller adopts it,
-so that deleting the migration leaves no copy behind. Labels and annotations tell where it came from.
+so that deleting the migration leaves no copy behind. Labels and annotations record its origin.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def strip_pod(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
     ours = {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON, marks.MIGRATED_FROM}
     topology = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}  # binding puts the node's on the pod
     kept = {key: value for key, value in labels_of(original).items() if key not in ours | topology}
-    told = {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
-    notes = {k: v for k, v in annotations_of(original).items() if k not in told and not k.startswith(_OUR_NOTES)}
+    trace = {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
+    notes = {k: v for k, v in annotations_of(original).items() if k not in trace and not k.startswith(_OUR_NOTES)}
     return kept, notes, spec
 
 

@@ -19,12 +19,12 @@ from rescheduler.model.plan import Method
 from rescheduler.model.strategy_traits import MANUAL
 from rescheduler.model.time import Duration, Timestamp, format_time
 
-REPLANNED = "it is given up, and planned anew then"
+REPLANNED = "it is given up, and planned again then"
 """The end of the message of a migration that is dropped because its time window opens too late."""
 
 
 class Phase(StrEnum):
-    """Where a migration is in its life."""
+    """The phase of a migration."""
 
     PENDING = "Pending"
     IN_PROGRESS = "InProgress"
@@ -116,14 +116,14 @@ class PodReference(_Struct, frozen=True):
 
 
 class ProposalReference(_Struct, frozen=True):
-    """Migrations that stand or fall together."""
+    """The group of migrations that stand or fall together."""
 
-    name: Annotated[str, _about("What they have in common.", minLength=1, maxLength=253)]
-    members: Annotated[int, _about("How many they are.", minimum=1)]
+    name: Annotated[str, _about("The name of the group.", minLength=1, maxLength=253)]
+    members: Annotated[int, _about("The number of migrations in it.", minimum=1)]
 
 
 class MigrationSpec(_Struct, frozen=True):
-    """What is to be done."""
+    """The requested move."""
 
     pod: Annotated[PodReference, _about("The pod to move or remove, in the migration's namespace.")]
     target: Annotated[str, _about("The node to move it to; without it, the best one is chosen.", maxLength=253)] = ""
@@ -135,14 +135,14 @@ class MigrationSpec(_Struct, frozen=True):
             "takes the gentlest of these that fits. Remove deletes a pod that has ended, and takes no target."
         ),
     ] = RequestedMethod.AUTO
-    strategy: Annotated[str, _about("Who wants it moved.", **_LABEL)] = MANUAL
-    reason: Annotated[str, _about("Why, for people.")] = ""
-    paused: Annotated[bool, _about("Do not begin yet; what has begun goes on.")] = False
+    strategy: Annotated[str, _about("The strategy that proposed the move, or Manual.", **_LABEL)] = MANUAL
+    reason: Annotated[str, _about("Why it is moved, for people.")] = ""
+    paused: Annotated[bool, _about("Do not start yet; a move that has started continues.")] = False
     timeout: Annotated[
         Duration | None,
         _about(
-            "When it takes longer than this, such as 10m, it is rolled back; without it, what the controller's "
-            "configuration says.",
+            "A move that takes longer than this, such as 10m, is rolled back. Without it, the controller's "
+            "configuration applies.",
             pattern=_DURATION,
             minLength=2,
             maxLength=64,
@@ -151,15 +151,15 @@ class MigrationSpec(_Struct, frozen=True):
     approval_required: Annotated[
         bool,
         _about(
-            "Do not begin until somebody approves of it: rescheduler approve, or the annotation "
-            "rescheduler.io/approved with who approves."
+            "Do not start before it is approved: by rescheduler approve, or by the annotation "
+            "rescheduler.io/approved with the name of the person who approves."
         ),
     ] = False
     windowed: Annotated[
         bool,
         _about(
-            "Set by the controller: it waits for the time windows of the configuration and counts for "
-            "when.movesPerHour and movesPerHourPerNamespace, because nobody but the planner has asked for it."
+            "Set by the controller: it waits for the time windows of the configuration and counts towards "
+            "when.movesPerHour and movesPerHourPerNamespace, because it is optional: no person asked for it."
         ),
     ] = False
     plan: Annotated[str, _about("Set by the controller: the plan that it is a part of; also a label.", **_LABEL)] = ""
@@ -204,15 +204,15 @@ class ObjectReference(_Struct, frozen=True):
 
 
 class MoveOutcome(_Struct, frozen=True):
-    """What a completed move came to, some time later."""
+    """The outcome of a completed move, assessed some time later."""
 
     verdict: Annotated[OutcomeVerdict, _about("Whether it was worth it.")]
     gain: Annotated[float | None, _about("The gain that came true, in percentage points.")] = None
-    assessed_time: Annotated[Timestamp | None, _about("When that was looked at.")] = None
+    assessed_time: Annotated[Timestamp | None, _about("When this was assessed.")] = None
 
 
 class MigrationCondition(_Struct, frozen=True):
-    """Whether something is true of the migration, and since when."""
+    """A condition of the migration, and since when it holds."""
 
     type: Annotated[str, _about("Progressing, Completed or Failed.", maxLength=316)]
     status: Annotated[ConditionStatus, _about("True, False or Unknown.")]
@@ -223,36 +223,38 @@ class MigrationCondition(_Struct, frozen=True):
 
 
 class MigrationStatus(_Struct, frozen=True):
-    """How far it has come; the controller writes it."""
+    """The progress of the move; the controller writes it."""
 
-    phase: Annotated[Phase, _about("Where it is in its life.")] = Phase.PENDING
-    step: Annotated[str, _about("The step that may have been begun.")] = ""
+    phase: Annotated[Phase, _about("The phase of the migration.")] = Phase.PENDING
+    step: Annotated[str, _about("The current step; it may not have been taken yet.")] = ""
     method: Annotated[Method | None, _about("The method that was chosen.")] = None
     pod_uid: Annotated[str, _about("The UID of the pod that is moved.")] = msgspec.field(name="podUID", default="")
     source: Annotated[str, _about("The node that it is moved from.")] = ""
     target: Annotated[str, _about("The node that it is moved to.")] = ""
-    controller: Annotated[ObjectReference | None, _about("Who manages the pod. It is in the same namespace.")] = None
+    controller: Annotated[ObjectReference | None, _about("The pod's controller. It is in the same namespace.")] = None
     workload: Annotated[
         ObjectReference | None,
-        _about("What carries the note of the move: the Deployment, or the controller. It is in the same namespace."),
+        _about("The object that records the move: the Deployment, or the controller. It is in the same namespace."),
     ] = None
     replacement: Annotated[
         ObjectReference | None, _about("The pod that takes its place. It is in the same namespace.")
     ] = None
     bystanders: Annotated[
-        tuple[str, ...], _ATOMIC, _about("UIDs of pods beside it, of which none is the replacement.")
+        tuple[str, ...], _ATOMIC, _about("UIDs of pods that existed before, so none of them is the replacement.")
     ] = ()
-    attempts: Annotated[int, _COUNT, _about("How often it was begun.")] = 0
+    attempts: Annotated[int, _COUNT, _about("How often it was started.")] = 0
     tried_methods: Annotated[
-        tuple[Annotated[Method, _about("One of them.")], ...], _ATOMIC, _about("Methods that could not go on.")
+        tuple[Annotated[Method, _about("One of them.")], ...],
+        _ATOMIC,
+        _about("Methods that did not work."),
     ] = ()
-    message: Annotated[str, _about("What is going on, or went wrong.")] = ""
-    remark: Annotated[str, _about("What it had to do without.")] = ""
-    start_time: Annotated[Timestamp | None, _about("When it was last begun.")] = None
-    step_time: Annotated[Timestamp | None, _about("When its step was begun.")] = None
-    completion_time: Annotated[Timestamp | None, _about("When it was over.")] = None
+    message: Annotated[str, _about("What it waits for, or what went wrong.")] = ""
+    remark: Annotated[str, _about("What was left out, such as reserving room, and why.")] = ""
+    start_time: Annotated[Timestamp | None, _about("When it was last started.")] = None
+    step_time: Annotated[Timestamp | None, _about("When its step was started.")] = None
+    completion_time: Annotated[Timestamp | None, _about("When it ended.")] = None
     retry_time: Annotated[Timestamp | None, _about("When it is tried again.")] = None
-    outcome: Annotated[MoveOutcome | None, _about("What it came to, some time after it was completed.")] = None
+    outcome: Annotated[MoveOutcome | None, _about("Whether it was worth it, assessed some time later.")] = None
     observed_generation: Annotated[
         int, _GENERATION, _about("The generation of the spec that this status is about.")
     ] = 0
@@ -272,7 +274,7 @@ class MigrationStatus(_Struct, frozen=True):
 
 
 class ObjectMeta(_Struct, frozen=True):
-    """Which object, in which version. The name is the migration-id that marks everything that belongs to the move."""
+    """The object and its version. The name is the migration-id that marks everything that belongs to the move."""
 
     namespace: str
     name: str
@@ -318,7 +320,7 @@ class PodMigration(_Struct, frozen=True):
 
     @property
     def rejected_by(self) -> str:
-        """Who rejected it while it waited for approval: it is given up."""
+        """The person who rejected it while it waited for approval; it is then given up."""
         return self._said(labels.REJECTED)
 
     @property

@@ -290,5 +290,5 @@ class RolloutProgress:
             lags = self.revised and self.kept is not None and self.updated < self.wanted - self.kept
             lags = lags or (self.replicas is not None and self.replicas != self.wanted)
         else:
-            return ""  # a ReplicaSet's template is its Deployment's, which tells more
+            return ""  # a ReplicaSet's template is its Deployment's, which has more status
         return "is being rolled out or scaled" if lags else ""

@@ -1,7 +1,7 @@
 """Resource quantities, as Kubernetes reads and rounds them.
 
 The scheduler counts CPU in thousandths and everything else in whole units, both rounded up, in signed 64 bits. We do
-the same, so that a sum of ours is a sum of its. Values beyond 64 bits are capped, as Kubernetes caps them.
+the same, so that our sums equal the scheduler's. Values beyond 64 bits are capped, as Kubernetes caps them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HUGE_EXPONENT = 150
 
 
 class QuantityError(ValueError):
-    """Text that is not a quantity, or a quantity that makes no sense; the message says which."""
+    """Text that is not a quantity, or an invalid quantity; the message says which."""
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -68,7 +68,7 @@ def amount(resource: str, text: str | int | float) -> int:
 
 
 def _rounded_up(text: str | int | float, per_unit: int) -> int:
-    """Whole numbers, as measurements come in hundreds of thousands of distinct ones, take no detour by fractions."""
+    """Round up. Whole numbers skip the fractions: measurements have hundreds of thousands of distinct ones."""
     found = _PLAIN.fullmatch(text) if isinstance(text, str) else None
     scale = _SUFFIXES.get(found[2]) if found is not None else None
     if found is None or scale is None:

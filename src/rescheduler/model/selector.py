@@ -1,7 +1,7 @@
 """Label selectors, as Kubernetes parses and matches them: the text form and the object form.
 
 One Requirement type serves label selectors (pods, namespaces) and node selectors (which add Gt and Lt). Selectors are
-immutable and hashable, so that equal ones are counted once however many pods carry them.
+immutable and hashable, so that equal ones are evaluated once however many pods have them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Whether labels meet it; an absent key satisfies NotIn and DoesNotExist only, as in Kubernetes."""
+        """Whether labels satisfy it; an absent key satisfies NotIn and DoesNotExist only, as in Kubernetes."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -88,7 +88,7 @@ class Selector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def and_also(self, *more: Requirement) -> Selector:
-        """This selector, narrowed."""
+        """This selector with more requirements."""
         return selector_of((*self.requirements, *more))
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ def requirement(key: str, operator: str, values: Sequence[str] | None = None, *,
 
 
 def check_key(key: str) -> None:
-    """Refuse what is not a label key: an optional DNS prefix of up to 253 and a name of up to 63 characters."""
+    """Check a label key: an optional DNS prefix of up to 253 and a name of up to 63 characters."""
     prefix, slash, name = key.rpartition("/")
     bad_prefix = bool(slash) and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix))
     if bad_prefix or len(name) > 63 or not _NAME.fullmatch(name):
@@ -132,7 +132,7 @@ def check_key(key: str) -> None:
 
 
 def check_value(key: str, value: str) -> None:
-    """Refuse what is not a label value."""
+    """Check a label value; SelectorError if it is not one."""
     if value and (len(value) > 63 or not _NAME.fullmatch(value)):
         raise SelectorError(f"{key}: {value!r} is not a label value: letters, digits, '-', '_' and '.', at most 63")
 

@@ -2,7 +2,7 @@
 
 Configuration files, annotations and flags carry durations as text; inside the program they are seconds, as a float.
 Parsing and printing agree with Go's time.ParseDuration and Duration.String, which count whole nanoseconds in 64 bits.
-A float tells nanoseconds apart up to 97 days (2**23 seconds); beyond that the last digits are rounded.
+A float holds whole nanoseconds up to 97 days (2**23 seconds); beyond that the last digits are rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXAMPLES = "such as 30s, 1m30s or 1.5h"
 
 
 class DurationError(ValueError):
-    """What is not a duration; the message is a sentence that says why."""
+    """Text that is not a duration; the message is a sentence that says why."""
 
 
 def parse_duration(text: str) -> float:
@@ -120,7 +120,7 @@ def parse_instant(text: str) -> float:
 
 
 MAX_INSTANT = 253_402_300_799.0
-"""The last second that has such a text: that of the year 9999."""
+"""The last second of the year 9999: later instants have no such text."""
 
 
 def format_instant(seconds: float) -> str:

@@ -1,9 +1,9 @@
-"""Time windows: when moves by choice may begin, such as `Mon-Fri 22:00-05:00` in a time zone.
+"""Time windows: when optional moves may start, such as `Mon-Fri 22:00-05:00` in a time zone.
 
-`config` reads them out of a file, `runtime.timing` asks them before anything begins. A window that crosses midnight
-belongs to the day on which it begins. It goes by the clock on the wall: one that would begin or end at a time that the
-clocks leap over does so at the leap; where an hour comes twice, the first of the two counts, for its beginning as for
-its end. So no window opens twice, and those that adjoin on paper adjoin on every day.
+`config` reads them from a file, and `runtime.starting.windows` checks them before a move starts. A window that crosses
+midnight belongs to the day on which it starts. Windows follow local time. If the clocks skip its start or end, the
+window starts or ends at the skip; if an hour occurs twice, the first one counts. So no window opens twice, and windows
+that adjoin in the configuration adjoin on every day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _FULL = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEK = 7
 _DAY = 24 * 60  # minutes
-_AHEAD = 2 * _WEEK + 1  # days to look ahead: of a weekly window, a leap of the clocks may swallow one, not two in a row
+_AHEAD = 2 * _WEEK + 1  # days to look ahead: a clock change can remove one weekly window, not two in a row
 _TIME = r"\d{1,2}:\d{2}"
 _DAILY = re.compile(
     rf"(?:(?P<days>[^\d\s]+(?:\s*[,-]\s*[^\d\s]+)*)(?:\s+|$))?(?:(?P<start>{_TIME})\s*-\s*(?P<end>{_TIME}))?"
@@ -31,20 +31,20 @@ UTC_NAME = "UTC"
 
 
 class WindowError(ValueError):
-    """Text that is no window, or no time zone; the message names it and the cure."""
+    """Text that is not a window or time zone; the message names it and the cure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From a time of each of these days until another, be it on a later day."""
+    """A span from a time of each of these days to another time, on the same or a later day."""
 
     text: str
     days: frozenset[int]
-    """On which it begins; Monday is 0."""
+    """The days on which it starts; Monday is 0."""
     start: int
     """Minutes after midnight."""
     end: int
-    """Minutes after the midnight before it begins: more than a day's where it ends on a later day."""
+    """Minutes after the midnight before it starts: more than a day if it ends on a later day."""
 
     def __str__(self) -> str:
         return self.text
@@ -52,7 +52,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All windows of a configuration; without any it is always open."""
+    """All windows of a configuration; without windows it is always open."""
 
     windows: tuple[Window, ...] = ()
     time_zone: str = UTC_NAME
@@ -60,7 +60,7 @@ class Schedule:
 
     @classmethod
     def of(cls, windows: tuple[Window, ...], time_zone: str) -> Schedule:
-        """In this time zone."""
+        """Build the schedule of these windows in a time zone."""
         return cls(windows, time_zone, zone_of(time_zone))
 
     def open_at(self, instant: float) -> bool:
@@ -68,7 +68,7 @@ class Schedule:
         return not self.windows or any(start <= instant < end for start, end in self._spans(instant, 0))
 
     def next_change(self, instant: float) -> float | None:
-        """When the first window opens that is closed now, or the last one closes; None where that never happens."""
+        """When the schedule next opens or closes; None if it never does."""
         if not self.windows:
             return None
         spans = sorted(self._spans(instant, _AHEAD))
@@ -79,15 +79,15 @@ class Schedule:
             if start > until:
                 return until
             until = max(until, end)
-        return None  # one follows the other, as far as can be seen
+        return None  # windows adjoin for as long as is looked ahead
 
     def local(self, instant: float) -> str:
-        """An instant as people in this time zone write it: `Mon 2026-11-16 22:00`."""
+        """An instant in local time: `Mon 2026-11-16 22:00`."""
         there = datetime.fromtimestamp(instant, self._zone)
         return f"{_DAYS[there.weekday()]} {there:%Y-%m-%d %H:%M}"
 
     def _spans(self, instant: float, ahead: int) -> Iterator[tuple[float, float]]:
-        """From when to when each window is open that begins in the week before this instant or in the days ahead."""
+        """Start and end of each window that starts in the week before this instant or in the days ahead."""
         today = datetime.fromtimestamp(instant, self._zone).date()
         for offset in range(-_WEEK - 1, ahead + 2):
             day = today + timedelta(days=offset)
@@ -98,10 +98,10 @@ class Schedule:
                         yield start, end
 
     def _at(self, day: date, minutes: int) -> float:
-        """The first instant at which the clocks show this time, or a later one because they leap over it."""
+        """The first instant at which the clocks show this time; if they skip it, the instant of the skip."""
         wall = datetime.combine(day, time()) + timedelta(minutes=minutes)
         by_old, by_new = (wall.replace(tzinfo=self._zone, fold=fold).timestamp() for fold in (0, 1))
-        if by_old <= by_new:  # a time that is there, be it twice
+        if by_old <= by_new:  # a time that occurs, once or twice
             return by_old
         early, late = int(by_new), int(by_old)
         while early < late:
@@ -117,7 +117,7 @@ ALWAYS = Schedule()
 
 
 def parse_window(text: str) -> Window:
-    """The window that a text means."""
+    """Parse a window's text."""
     written = " ".join(text.split())
     if found := _ACROSS.fullmatch(written):
         first, last = _day(found["first"], text), _day(found["last"], text)
@@ -141,7 +141,7 @@ def parse_window(text: str) -> Window:
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of this name, out of the machine's database or the package tzdata."""
+    """Look up a time zone in the machine's database or the package tzdata."""
     if name == UTC_NAME:
         return UTC  # known everywhere, also where there is no database
     try:
@@ -157,7 +157,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def _ending_alike(name: str, known: set[str]) -> list[str]:
-    """Zones of a city that is named without its continent, or in other letters."""
+    """Find zones of a city that is named without its continent, or in another case."""
     wanted = name.rpartition("/")[2].replace(" ", "_").lower()
     return sorted(each for each in known if wanted and each.rpartition("/")[2].lower() == wanted)[:2]
 

@@ -73,7 +73,7 @@ class Revalidator:
             pod_groups=False,
             when=replace(policy.when, moves_per_hour_per_namespace=None),
         )
-        # People who order a move by hand know the namespace, and what the filters leave out.
+        # A manual move names its pod, so excluded namespaces and filters do not apply.
         by_hand = replace(judged, excluded_namespaces=(), excluded_pod_selector="", by_hand=True)
         self._policies = {False: judged, True: by_hand}
         self._snapshot = snapshot

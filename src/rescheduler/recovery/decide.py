@@ -3,7 +3,7 @@
 A failed pod with a controller is deleted, after its failure was recorded. A pod without a controller is created again
 elsewhere, with a new name, and then deleted: first the new name is recorded, then the new pod is created, then the
 failed one is deleted. Each pass does the next of these steps, so that a crash in between loses no pod. The new pod
-carries the record, and labels that say where it came from.
+carries the record, and labels with its origin.
 """
 
 from __future__ import annotations

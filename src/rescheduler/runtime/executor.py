@@ -111,10 +111,10 @@ class MigrationExecutor:
             if unapproved := life.check_approval(scene):  # on the object itself: the gate's cache may be behind
                 return Transition(structs.replace(progress, message=unapproved.reason), wait=unapproved.seconds)
             return Transition(life.begin(scene, decision.progress))
-        told = structs.replace(decision.known or progress, message=decision.reason)
+        waiting = structs.replace(decision.known or progress, message=decision.reason)
         if decision.never:
-            return Transition(structs.replace(told, phase=Phase.FAILED, completion_time=scene.now))
-        return Transition(told, wait=decision.wait)
+            return Transition(structs.replace(waiting, phase=Phase.FAILED, completion_time=scene.now))
+        return Transition(waiting, wait=decision.wait)
 
     async def _clean_up_after(self, scene: StepContext, life: Lifecycle) -> float | None:
         """Clean up once more after a migration that is over."""

@@ -22,7 +22,7 @@ from rescheduler.model.time import format_instant
 
 _log = structlog.stdlib.get_logger(__name__)
 _EVERY = 2.0  # seconds between two reads
-_UNKNOWN = PauseDetails("", None, "it is not known yet whether somebody has paused it")
+_UNKNOWN = PauseDetails("", None, "the pause state has not been read yet")
 
 Hook = Callable[[PauseDetails | None], None]
 

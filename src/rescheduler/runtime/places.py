@@ -53,7 +53,7 @@ class NodeFinder:
     def find(self, shape: Shape, template: Workload | None, volumes: Volumes) -> frozenset[str]:
         """The nodes whose labels and taints suit a pod; a template replaces the pod's own node selector and affinity.
 
-        The pod's own affinity may include nodes that recovery told it to avoid.
+        The pod's own affinity may exclude nodes because recovery had it avoid them.
         """
         nodes = self._columns()
         if template is not None:

@@ -187,8 +187,8 @@ def _select_moves(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
         taken.add(proposal)
     kept = [move for move in moves if not terms.is_optional(move) or move.proposal in taken]
     if len(kept) < len(moves):
-        told = "; ".join(dict.fromkeys(reasons))
-        _log.info("plan limited", moves=len(moves), created=len(kept), why=told)
+        why = "; ".join(dict.fromkeys(reasons))
+        _log.info("plan limited", moves=len(moves), created=len(kept), why=why)
     return kept
 
 

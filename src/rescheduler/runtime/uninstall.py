@@ -1,7 +1,7 @@
-"""Takes the trace of finished moves off pods, before an uninstall: `cleanup` calls it with a listed cluster.
+"""Removes everything of the controller from a cluster before an uninstall, for `rescheduler cleanup`.
 
-While the product is there the trace tells people and cool-downs how a pod came to be where it is; without it, it means
-nothing to anybody. Pods that carry marks of a running move are for `sweeping` first.
+Running migrations are rolled back and orphans cleaned up first. Then the trace of finished moves is taken off pods:
+cool-downs and people read it while the controller is installed, and it has no use afterwards.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def erase(
 
 _REASON = "undone by rescheduler cleanup"
 _PATIENCE = 120.0  # seconds for one migration to be rolled back: a copy that ends has its grace period
-_ROUNDS = 5  # each lists the cluster anew: controllers may copy notes late
+_ROUNDS = 5  # each lists the cluster again: controllers may copy annotations late
 Tell = Callable[[str], None]
 
 
@@ -108,7 +108,7 @@ class UninstallResult:
 
 
 class Uninstaller:
-    """One cleanup; `tell` hears of each thing that is undone, in the words of a line for people."""
+    """One cleanup; calls `tell` with a line of text for each thing that it undoes."""
 
     def __init__(self, client: ApiClient, manner: MigrationSettings, tell: Tell) -> None:
         self._client = client
@@ -134,7 +134,7 @@ class Uninstaller:
         return UninstallResult(removed, self._things, tuple(left))
 
     async def preview(self) -> list[str]:
-        """What `run` would do, as far as that can be told beforehand."""
+        """What `run` would do, as far as that can be known beforehand."""
         migrations, _ = await self._migrations()
         lines = [f"roll back migration {each.full_name}" for each in migrations if not each.status.over]
         cache = await self._listed()
@@ -147,7 +147,7 @@ class Uninstaller:
         return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
 
     async def _migrations(self) -> tuple[list[PodMigration], list[str]]:
-        """All of them, and what is to be said of those that make no sense; none where the kind is not installed."""
+        """All migrations, after reporting malformed ones; none if the kind is not installed."""
         try:
             migrations, complaints = await self._journal.all()
         except ApiError as error:
@@ -186,7 +186,7 @@ class Uninstaller:
             try:
                 await self._journal.store(migration, progress)
             except StaleError:
-                return  # somebody has written to it: it is read anew
+                return  # another client wrote to it: the caller reads it again
 
     async def _sweep(self) -> list[str]:
         """Put everything right, until a new look at the cluster finds nothing; what it finds to the last otherwise."""

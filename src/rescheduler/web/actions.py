@@ -171,7 +171,7 @@ class ActionHandlers(Protocol):
 
 
 class ActionRoutes:
-    """The routes of the buttons, and of who is signed in."""
+    """The routes of the buttons, and of the user who is signed in."""
 
     def __init__(self, checks: RequestChecks, authenticator: PageAccess, handlers: ActionHandlers) -> None:
         self._checks, self._authenticator, self._handlers = checks, authenticator, handlers

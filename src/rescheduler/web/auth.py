@@ -101,8 +101,9 @@ def check_insecure_local(address: str, port: int | None) -> None:
         raise ClusterError("--ui-insecure-local: web.port is 0, so there is no page; set web.port")
     if address.lower() != "localhost" and not _is_loopback(address):
         raise ClusterError(
-            f"--ui-insecure-local: web.bindAddress is {address or 'every address'}, and whoever reaches it could press "
-            "the buttons; set web.bindAddress to 127.0.0.1, or leave the flag out and sign in with a Kubernetes token"
+            f"--ui-insecure-local: web.bindAddress is {address or 'every address'}, and anyone who reaches it could "
+            "press the buttons; set web.bindAddress to 127.0.0.1, or leave the flag out and sign in with a Kubernetes "
+            "token"
         )
 
 
@@ -199,7 +200,7 @@ class TokenRateLimit:
 
 
 class PageAccess:
-    """Asks the API server who a token belongs to and what that user may do, and caches the answers."""
+    """Asks the API server for the user of a token and the rights of that user, and caches the answers."""
 
     def __init__(self, reviews: ReviewClient, now: Callable[[], float] = time.monotonic) -> None:
         self._reviews = reviews

@@ -43,7 +43,7 @@ def test_one_that_is_approved_waits_for_those_that_belong_to_it() -> None:
     ("migration", "members", "later", "reason"),
     [
         (waiting(), (), HOUR, ""),
-        (waiting(), (), HOUR + 1, "nobody approved of it within 1h0m0s (approvalTimeout)"),
+        (waiting(), (), HOUR + 1, "not approved within 1h0m0s (approvalTimeout)"),
         (waiting(approved_by="me"), (), 9 * HOUR, ""),
         (waiting(rejected_by="jane"), (), 0.0, "rejected by jane"),
         (waiting(rejected_by="jane", approved_by="me"), (), 0.0, "rejected by jane"),

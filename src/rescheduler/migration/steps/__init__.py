@@ -1,1 +1,1 @@
-"""The steps of each method, as pure functions from what is seen to what is done next."""
+"""The steps of each method, as pure functions from an observation to what is done next."""

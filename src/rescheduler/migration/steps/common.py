@@ -87,7 +87,7 @@ class Wait:
     reason: str
     seconds: float = 5.0
     patient: bool = False
-    """Also past the timeout: the move is made, and undoing it would be wrong."""
+    """Wait past the timeout too: the move is made, and undoing it would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Step(ABC):
     name: ClassVar[str]
     """Shown and stored as `status.step`."""
     needs: ClassVar[frozenset[ObservedPart]] = NOTHING_MORE
-    """What an observation must include for it; steps of an eviction always get everything."""
+    """The parts of the cluster that the observation must include; steps of an eviction always get all."""
 
     def enter(self, context: StepContext) -> MigrationStatus:
         """The status to store when the step begins, before anything of it is done."""
@@ -120,7 +120,7 @@ class Step(ABC):
 
 
 class CreateCopy(Step):
-    """Creates the replacement, behind its gate. Subclasses say what it is made from."""
+    """Creates the replacement, behind its gate. Subclasses choose what it is made from."""
 
     name = "CreateCopy"
 
@@ -131,7 +131,7 @@ class CreateCopy(Step):
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy is there."""
         if context.copy is not None:
-            return GiveUp("the copy is being deleted by somebody else") if is_terminating(context.copy) else Done()
+            return GiveUp("the copy is being deleted by another client") if is_terminating(context.copy) else Done()
         if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
         if (other := context.seen.namesake) is not None:
@@ -190,7 +190,7 @@ class AwaitMembers(Step):
 
 
 class Ungate(Step):
-    """Takes our gate off: the scheduler may have the copy now."""
+    """Removes our gate: the scheduler may bind the copy now."""
 
     name = "Ungate"
 
@@ -209,7 +209,7 @@ class Ungate(Step):
 
 
 class Land(Step):
-    """Waits for the scheduler, and checks that it chose what was planned."""
+    """Waits for the scheduler, and checks that it chose the planned node."""
 
     name = "Land"
 
@@ -335,17 +335,17 @@ def record_replacement(context: StepContext, name: str) -> MigrationStatus:
 
 
 class CheckBudgets(Step):
-    """Waits, with nothing done yet, until the pod's disruption budget would let it go."""
+    """Waits, before anything is done, until the pod's disruption budget allows the eviction."""
 
     name = "CheckBudgets"
     needs = frozenset({ObservedPart.BUDGETS})
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
-        """How many more healthy pods there will be by then: a copy counts for the budget."""
+        """The number of additional healthy pods by then: a copy counts for the budget."""
 
     def look(self, context: StepContext) -> Outlook:
-        """Done when no budget stands in the way."""
+        """Done when no budget forbids it."""
         if context.original is None or is_terminating(context.original):
             return GiveUp("the pod is gone", retry=False)
         if too_many := overlapping_budgets(context):

@@ -42,10 +42,10 @@ from rescheduler.model.plan import Method
 
 
 class TakeTurn(Step):
-    """Waits until no other migration of the controller waits for a new pod, and until the budget lets the pod go.
+    """Waits until no other migration of the controller waits for a new pod, and until the budget allows it.
 
     Two new pods of one controller look alike. While only one is expected, the webhook of every replica can assign it to
-    its migration. Pods of a StatefulSet are told apart by their names.
+    its migration. Pods of a StatefulSet are recognised by their names.
     """
 
     name = "TakeTurn"
@@ -98,7 +98,7 @@ class Prefer(Step):
             by = read_steering(controller)["migration"]
             return Done() if by == context.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
         if context.seen.deployment is not None and not context.seen.deployment["spec"].get("paused"):
-            return GiveUp("the Deployment was resumed by somebody else")
+            return GiveUp("the Deployment was resumed by another client")
         before = controller["spec"]["template"]["spec"].get("affinity")
         wanted = add_preference(before, context.migration.status)
         note = {labels.AFFINITY_BEFORE: json.dumps({"migration": context.migration.name, "affinity": before})}
@@ -110,7 +110,7 @@ class Prefer(Step):
 
 
 class Evict(Step):
-    """Evicts the original, when its budget allows it."""
+    """Evicts the original when its budget allows it."""
 
     name = "Evict"
 
@@ -144,7 +144,7 @@ class Evict(Step):
         own = (context.seen.temporary_budget,) if context.seen.temporary_budget else ()
         if spent := blocking_budget(context, (*context.seen.budgets, *own)) or unready_sibling(context):
             return Wait(spent)
-        return Do((commands.evict(original, self._grace, "have its controller make it anew"),))
+        return Do((commands.evict(original, self._grace, "have its controller recreate it"),))
 
 
 _TURN = frozenset({PauseDeployment.name, Prefer.name, Evict.name, AwaitRebuilt.name})
@@ -184,7 +184,7 @@ class HoldRoom(Step):
     name = "HoldRoom"
 
     def look(self, context: StepContext) -> Outlook:
-        """Done when the room is held; also when it cannot be, because the move can do without."""
+        """Done when the room is held; also if it cannot be, because the move works without it."""
         original, target = context.original, context.migration.status.target
         if context.seen.steered is not SteeringMethod.NOMINATE or not target:
             return Done()

@@ -54,11 +54,11 @@ class CopyTemplate(CreateCopy):
         return record_replacement(context, choose_name(context))
 
     def body(self, context: StepContext) -> Json:
-        """The template's pod, without the label by which it would be adopted at once."""
+        """The template's pod, without the label by which the ReplicaSet would adopt it at once."""
         return copy_from_template(context, choose_withheld_labels(context) or {})
 
     def look(self, context: StepContext) -> Outlook:
-        """Not during a rollout, and only if a label can be withheld."""
+        """Done when the copy is there; not begun during a rollout, or if no label can be withheld."""
         if context.copy is None:
             if context.seen.controller is None:
                 return GiveUp("its ReplicaSet is gone", retry=False)
@@ -76,7 +76,7 @@ class Cheapen(Step):
     needs = frozenset({ObservedPart.SIBLINGS})
 
     def look(self, context: StepContext) -> Outlook:
-        """Done when the original has the lowest deletion cost; not begun before its workload is quiet."""
+        """Done when the original has the lowest deletion cost; not begun before its workload is stable."""
         original = context.original
         if original is None or is_terminating(original):
             return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
@@ -121,7 +121,7 @@ class HandOver(Step):
         )
         if reason:
             return Wait(reason)
-        if short := budget_shortfall(context):  # the copy is not counted yet, or somebody else has used that it is
+        if short := budget_shortfall(context):  # the copy is not counted yet, or another eviction used it up
             return Wait(short, 0.5)
         return Do((self._label(copy),))
 

@@ -1,8 +1,8 @@
 """The placeholder: a gated pod that holds room at the target from before an eviction until the new pod is there.
 
-It asks for what the pod asks for, is nominated to the target, and is never let through its gate, so it runs nowhere.
-The scheduler keeps room for it against pods of the same priority or less. It belongs to its PodMigration, and nothing
-that selects pods by their labels can take it for its own.
+It has the requests of the pod, is nominated to the target, and keeps its gate, so it never runs. The scheduler keeps
+room for it against pods of the same or lower priority. Its owner is its PodMigration, and no selector of other objects
+matches its labels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.quantity import amount
 
 _ENDING = "-room"
-_POD_LEVEL = ("cpu", "memory", "hugepages-")  # what a pod may ask for as a whole, whatever its containers ask for
+_POD_LEVEL = ("cpu", "memory", "hugepages-")  # a pod may request these as a whole, besides its containers
 _KEPT = ("schedulerName", "priorityClassName", "tolerations", "serviceAccountName")
 """Copied from the pod: only the pod's own scheduler keeps room for it, by its priority."""
 _HARMLESS = {
@@ -28,7 +28,7 @@ _HARMLESS = {
 
 
 def placeholder_name(migration: str) -> str:
-    """The name of a migration's placeholder: always the same, so that there are never two."""
+    """The name of a migration's placeholder: always the same, so that there is at most one."""
     return migration[: 253 - len(_ENDING)].rstrip("-.") + _ENDING
 
 

@@ -52,7 +52,7 @@ class Protect(Step):
         if context.seen.budgets or workload is None or controller is None:
             return Done()
         if ours is not None:
-            return Done() if is_observed(ours) else Wait("the budget is being reckoned", 1.0)
+            return Done() if is_observed(ours) else Wait("the budget has no status yet", 1.0)
         if not _spares_one(controller, self._budget):
             return Done()  # with so few replicas it would forbid the eviction that it should make safe
         migration = context.migration

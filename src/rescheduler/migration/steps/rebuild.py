@@ -78,7 +78,7 @@ class Restore(Step):
 
 
 class MarkRebuilt(Step):
-    """Labels the new pod with where it came from, if the webhook has not; other pods lose these labels."""
+    """Labels the new pod with its origin, if the webhook has not; removes these labels from other pods."""
 
     name = "MarkRebuilt"
 
@@ -86,7 +86,7 @@ class MarkRebuilt(Step):
         """Done when only the new pod has them."""
         if todo := disown_extra_pods(context):
             return Do(tuple(todo))
-        todo = _telling(context, find_replacement(context))
+        todo = _label_origin(context, find_replacement(context))
         return Do(tuple(todo)) if todo else Done()
 
 
@@ -102,7 +102,7 @@ class AwaitRebuiltReady(Step):
             if _keeps_names(context):
                 return Wait("the pod that replaced it is gone, too, and its controller makes it once more")
             return GiveUp("the pod that replaced it is gone, too", retry=False)
-        if todo := _telling(context, pod):
+        if todo := _label_origin(context, pod):
             return Do(tuple(todo))
         return Done() if ready_seconds(pod, context.now) is not None else Wait(describe_unready(pod))
 
@@ -141,7 +141,7 @@ def _keeps_names(context: StepContext) -> bool:
     return context.seen.controller is not None and bool(context.seen.controller["kind"] == "StatefulSet")
 
 
-def _telling(context: StepContext, pod: Json | None) -> list[Command]:
+def _label_origin(context: StepContext, pod: Json | None) -> list[Command]:
     """Label the new pod, unless it is labelled."""
     migration = context.migration
     if pod is None or is_terminating(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
@@ -152,13 +152,13 @@ def _telling(context: StepContext, pod: Json | None) -> list[Command]:
         marks.MIGRATED_FROM: migration.status.source,
         marks.MIGRATION_REASON: migration.spec.strategy,
     }
-    story = {
+    origin = {
         marks.MIGRATION_TIME: format_instant(context.now),
         marks.ORIGINAL_POD: migration.status.pod_uid,
         marks.ORIGINAL_POD_NAME: migration.spec.pod.name,
     }
-    changes = {"metadata": {"labels": trace, "annotations": story}}
-    return [commands.patch(pod, changes, "tell where it came from")]
+    changes = {"metadata": {"labels": trace, "annotations": origin}}
+    return [commands.patch(pod, changes, "label it with its origin")]
 
 
 def _created(pod: Json) -> float:

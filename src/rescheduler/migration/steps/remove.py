@@ -1,4 +1,4 @@
-"""Removing a pod that has ended: it goes nowhere, so there is no copy, no target and nothing to disturb.
+"""Removing a pod that has ended: there is no copy, no target, and no disruption.
 
 The lifecycle walks these two steps for the method `remove`. The pod is deleted by its UID, so that a new pod of its
 name is never hit; then the step waits for its finalizers: a Job's controller counts its pods by one. A replacement is

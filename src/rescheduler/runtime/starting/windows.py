@@ -102,8 +102,8 @@ class TimeWindows:
             return f"only {room} more may begin within the hour ({_IN_ALL})"
         begun = self._within_the_hour(self._now())
         hour = _HourlyLimit(_IN_ALL, most, 1, tuple(begun.values()))
-        told, full = hour.describe(len(set(self._ordered()) - begun.keys())), hour.hold()
-        return told if full is None else f"{told}: none before {format_instant(full.until)}"
+        reason, full = hour.describe(len(set(self._ordered()) - begun.keys())), hour.hold()
+        return reason if full is None else f"{reason}: none before {format_instant(full.until)}"
 
     def check(self, migration: PodMigration) -> WindowHold | None:
         """Why a pending migration may not start yet; None if it may."""

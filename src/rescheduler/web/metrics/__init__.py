@@ -1,4 +1,4 @@
-"""The numbers that Prometheus reads: `Metrics` counts what it is told, and asks its `MetricSources` at every scrape.
+"""The numbers that Prometheus reads: `Metrics` has the counters, and reads its `MetricSources` at every scrape.
 
 `app` connects its parts with what they count; no other package uses Prometheus. docs/metrics.md lists all of
 them, and is made from `Metrics.described`.

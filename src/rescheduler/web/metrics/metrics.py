@@ -21,7 +21,7 @@ from rescheduler.web.node_stats import NodeStats
 
 @dataclass(frozen=True, slots=True)
 class MetricSources:
-    """Who knows what is true at this moment. Nobody here may block: they are asked while others wait."""
+    """Where gauges read the current state. None of these calls may block: they run on the event loop."""
 
     lease: str = ""
     """The name of the lease; empty until the election is set up."""
@@ -147,15 +147,15 @@ class UsageMetrics:
 
     def __init__(self, catalogue: MetricCatalogue, sources: Callable[[], MetricSources]) -> None:
         self._sources = sources
-        by = "Always 1; what the use of nodes is to be reckoned by: requests, usage or max."
+        by = "Always 1; the basis of node utilization: requests, usage or max."
         catalogue.gauge("rescheduler_utilization_info", by, ("utilization",), self._by)
         up = "Whether the source of usage answered when it was last asked: 1 or 0."
         catalogue.gauge("rescheduler_usage_up", up, (), self._up)
         last = "When the source of usage last answered (Unix time)."
         catalogue.gauge("rescheduler_usage_last_success_timestamp_seconds", last, (), self._last)
-        samples = "Nodes and pods of which it is known what they use."
+        samples = "Nodes and pods with measured usage."
         catalogue.gauge("rescheduler_usage_samples", samples, (), self._samples)
-        errors = "Times that the source of usage was asked in vain."
+        errors = "Failed requests to the source of usage."
         catalogue.tally("rescheduler_usage_errors_total", errors, self._errors)
 
     def _by(self) -> Values:
@@ -190,13 +190,11 @@ class ReplicaMetrics:
         leads = "Whether this replica leads: 1 or 0."
         catalogue.gauge("leader_election_master_status", leads, ("name",), self._leads)
         catalogue.gauge("rescheduler_cache_objects", "Objects that are known, by kind.", ("kind",), self._objects)
-        lag = (
-            "Seconds since the last sign of a kind's watch; a server with nothing to tell gives one about every minute."
-        )
+        lag = "Seconds since the last sign of a kind's watch; an idle watch gets one about every minute."
         catalogue.gauge("rescheduler_cache_lag_seconds", lag, ("kind",), self._lags)
         up = "Whether what is known of a kind is up to date: 1, or 0 while it is read for the first time or fails."
         catalogue.gauge("rescheduler_cache_up", up, ("kind",), self._up)
-        viewers = "Pages that are open and told of changes."
+        viewers = "Open pages that get live changes."
         catalogue.gauge("rescheduler_page_viewers", viewers, (), lambda: _number(sources().viewers))
         paused = "Whether rescheduling is paused: 1 or 0."
         catalogue.leaders_gauge("rescheduler_paused", paused, (), lambda: _number(sources().paused))

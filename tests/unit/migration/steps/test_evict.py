@@ -217,7 +217,7 @@ def test_a_pod_of_a_stateful_set_that_is_deleted_once_more_is_waited_for_once_mo
         assert isinstance(step.look(scene(moving, controller=stateful_set(), pod=seen)), Wait)
     marks_it = step.look(scene(moving, controller=stateful_set(), pod=third))
     assert isinstance(marks_it, Do)
-    assert [command.why for command in marks_it.commands] == ["tell where it came from"]
+    assert [command.why for command in marks_it.commands] == ["label it with its origin"]
     third["metadata"]["labels"][labels.MIGRATION_ID] = moving.name
     assert step.look(scene(moving, controller=stateful_set(), pod=third)) == Done()
 

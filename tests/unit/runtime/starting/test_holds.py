@@ -111,7 +111,7 @@ async def test_nobody_waits_for_ever() -> None:
     stage = Stage()
     assert not (await stage.admit(waiting(), NOW + HOUR)).never
     late = await stage.admit(waiting(), NOW + HOUR + 1)
-    assert (late.reason, late.never) == ("nobody approved of it within 1h0m0s (approvalTimeout)", True)
+    assert (late.reason, late.never) == ("not approved within 1h0m0s (approvalTimeout)", True)
 
 
 async def test_it_is_looked_at_again_only_now_and_then_and_at_once_when_something_is_new() -> None:

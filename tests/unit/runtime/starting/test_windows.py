@@ -111,7 +111,7 @@ async def test_outside_of_its_windows_nothing_begins_by_choice_and_what_waits_to
     stage = Stage(AT_TEN)
     refused = await stage.admit(waiting("m"))
     assert (refused.progress, refused.never) == (None, True)
-    assert refused.reason == f"{CLOSED}; it is given up, and planned anew then"
+    assert refused.reason == f"{CLOSED}; it is given up, and planned again then"
     assert stage.judged == 0
 
 
@@ -179,7 +179,7 @@ async def test_no_more_begin_within_an_hour_than_may_also_if_many_are_let_begin_
     assert (await stage.admit(numbered(2))).progress is not None
     late = await stage.admit(numbered(3))
     assert late.never
-    assert "not before 2027-01-15T09:00:01Z; it is given up, and planned anew then" in late.reason
+    assert "not before 2027-01-15T09:00:01Z; it is given up, and planned again then" in late.reason
 
 
 async def test_moves_that_belong_together_begin_only_if_all_may() -> None:
