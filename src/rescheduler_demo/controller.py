@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from kubemini.api import Api
 from rescheduler.app.controller import RunRequest, run_controller
-from rescheduler.app.planning import LiveCluster, configuration
+from rescheduler.app.planning import LiveCluster, load_configuration
 from rescheduler.config.configuration import Configuration
 from rescheduler.kube.pause_state import PauseDetails, state_name
 from rescheduler.model.time import format_duration
@@ -47,7 +47,7 @@ def make_configuration(pods: int, pace: Pace, overrides: dict[str, object]) -> C
     def duration(usual: float, least: float = 0.0) -> str:
         return format_duration(round(pace.seconds(usual, least), 3))
 
-    return configuration(
+    return load_configuration(
         None,
         {
             "reschedulingInterval": duration(6.0, 1.0),

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from rescheduler.app.planning import LiveCluster, measured_once, read
+from rescheduler.app.planning import LiveCluster, read, with_measured_usage
 from rescheduler.app.usage import make_usage_poller
 from rescheduler.config.schema import UsageSettings
 from rescheduler.kube.client import ApiClient
@@ -107,14 +107,17 @@ async def test_the_loop_measures_nodes_pods_and_workloads(scene: Scene) -> None:
 
 
 def test_a_plan_that_is_made_once_has_what_was_listed(scene: Scene) -> None:
-    snapshot = measured_once(snapshot_of(scene.cluster), Utilization.MAX, UsageSettings(), live=True)
+    snapshot = with_measured_usage(snapshot_of(scene.cluster), Utilization.MAX, UsageSettings(), live=True)
     assert snapshot.measured is not None
     assert about(snapshot.measured.workloads["Deployment", scene.namespace, "busy"], 700, 300 * MIB)
     assert time.time() - 180 < max(row.timestamp or 0.0 for row in snapshot.usage)
 
 
 def test_by_requests_nothing_is_measured(scene: Scene) -> None:
-    assert measured_once(snapshot_of(scene.cluster), Utilization.REQUESTS, UsageSettings(), live=True).measured is None
+    assert (
+        with_measured_usage(snapshot_of(scene.cluster), Utilization.REQUESTS, UsageSettings(), live=True).measured
+        is None
+    )
 
 
 async def test_when_metrics_server_dies_that_is_said_and_what_is_known_stays(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.app.follow import absence
+from rescheduler.app.follow import explain_absence
 from rescheduler.app.planning import LiveCluster
 from rescheduler.kube.errors import ApiError
 from rescheduler.model.time import format_instant
@@ -23,7 +23,7 @@ async def told(folder: Path, answer: Answer) -> str:
     async with api_server() as server:
         server.script(LEASES, answer)
         path = written(folder / "kubeconfig", kubeconfig({"server": server.url}, {"token": "t"}))
-        return await asyncio.to_thread(absence, LiveCluster(str(path)))
+        return await asyncio.to_thread(explain_absence, LiveCluster(str(path)))
 
 
 def held(seconds_ago: float, holder: str = "somebody", **spec: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rescheduler.app.planning import measured_once
+from rescheduler.app.planning import with_measured_usage
 from rescheduler.config.schema import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
@@ -110,7 +110,7 @@ async def test_nodes_and_pods_are_measured_by_the_ready_queries(prometheus: Guar
 
 def test_a_plan_that_is_made_once_asks_once(prometheus: Guarded) -> None:
     settings = UsageSettings(source=UsageSource.PROMETHEUS, prometheus=access_to(prometheus))
-    found = measured_once(now(), Utilization.USAGE, settings, live=True).measured
+    found = with_measured_usage(now(), Utilization.USAGE, settings, live=True).measured
     assert found is not None
     assert found.warnings == ()
     assert near(found.nodes["a"], 1.5, 1024 * MIB)

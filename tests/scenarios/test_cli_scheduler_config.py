@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.admission.certificates import KeyPair, new_authority, new_serving
-from rescheduler.app.scheduler_config import ExtenderEntry, SchedulerFields, ServerTrust, merged
+from rescheduler.app.scheduler_config import ExtenderEntry, SchedulerFields, ServerTrust, merge_config
 from rescheduler.config.loader import load
 from rescheduler.model.labels import MANAGED_BY, MANAGER
 from rescheduler.strategies import settings_by_name
@@ -263,10 +263,10 @@ EXTENDERS = st.lists(
 def test_whatever_else_is_in_a_file_stays_and_ours_is_there_once(rest: Any, extenders: Any) -> None:
     document = {"kind": "KubeSchedulerConfiguration", **rest, "extenders": extenders}
     ours = ExtenderEntry("https://a/extender", ServerTrust(), 3, 1.0)
-    new = merged(document, ours, SchedulerFields())
+    new = merge_config(document, ours, SchedulerFields())
     assert {**new, "extenders": None} == {**document, "extenders": None}
     assert [each for each in new["extenders"] if each["urlPrefix"] != "b"] == [ours.document()]
-    assert merged(new, ours, SchedulerFields()) == new
+    assert merge_config(new, ours, SchedulerFields()) == new
 
 
 @pytest.fixture(scope="module")

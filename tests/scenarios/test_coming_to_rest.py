@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rescheduler.app.planning import strategies
+from rescheduler.app.planning import make_strategies
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Move, Plan
 from rescheduler.model.policy import Policy, Utilization
@@ -35,7 +35,7 @@ WALKED = 2  # plans of each case that are walked beside the twin, which is slow
 
 
 def plan_of(case: Case) -> Plan:
-    return make_plan(case.snapshot, case.policy, strategies(case.policy))
+    return make_plan(case.snapshot, case.policy, make_strategies(case.policy))
 
 
 def plans(case: Case) -> Iterator[tuple[Case, Plan]]:

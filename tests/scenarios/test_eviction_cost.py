@@ -265,7 +265,7 @@ def test_marks_that_are_no_numbers_are_ignored_and_told_of_once() -> None:
 
 def explained(row: Row) -> tuple[str, Plan, object]:
     snapshot = cluster(A, B, row)
-    found, plan = app.explanation(snapshot, Policy(enabled_strategies=("ResourceOptimization",)), ("default", "p"))
+    found, plan = app.explain_pod(snapshot, Policy(enabled_strategies=("ResourceOptimization",)), ("default", "p"))
     text = "\n".join(explanation_lines(found, plan, Terminal(), wide=False))
     return text, plan, explanation_document(found, plan)["evictionCost"]
 

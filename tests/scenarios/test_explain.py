@@ -42,11 +42,11 @@ MAX_REACHED = "maxReschedulePods (1) is reached: this and what would follow wait
 
 
 def explained(snapshot: ClusterSnapshot, name: str, policy: Policy = HEAT, namespace: str = "default") -> Explanation:
-    return app.explanation(snapshot, policy, (namespace, name))[0]
+    return app.explain_pod(snapshot, policy, (namespace, name))[0]
 
 
 def text(snapshot: ClusterSnapshot, name: str, policy: Policy = HEAT, *, wide: bool = False) -> str:
-    found, plan = app.explanation(snapshot, policy, ("default", name))
+    found, plan = app.explain_pod(snapshot, policy, ("default", name))
     return "\n".join(explanation_lines(found, plan, Terminal(), wide=wide))
 
 
@@ -61,7 +61,7 @@ def test_the_pool_of_its_node_and_what_was_measured_of_it_are_named() -> None:
         cluster(node("a", labels={"pool": "gpu"}), node("b"), pod("p", on="a", cpu=1), pod("q", on="b", cpu=1)),
         measured=MeasuredUsage(pods={("default", "p"): (("cpu", 250), ("memory", 2**20))}),
     )
-    found, plan = app.explanation(snapshot, policy, ("default", "p"))
+    found, plan = app.explain_pod(snapshot, policy, ("default", "p"))
     assert (found.pool, found.usage) == ("gpu", (("cpu", 250), ("memory", 2**20)))
     document = explanation_document(found, plan)
     assert (document["pool"], document["utilization"]) == ("gpu", "usage")
@@ -115,7 +115,7 @@ def test_limits_and_disruption_budgets_are_objections_too() -> None:
 def test_objections_count_what_the_plans_other_moves_spend() -> None:
     rows = statefulset("db", on=["a", "a", "a", "a"], cpu="950m")
     snapshot = cluster(node("a"), node("b"), rows, pdb("db", allowed=1))
-    moved, plan = app.explanation(snapshot, HEAT, ("default", "db-0"))
+    moved, plan = app.explain_pod(snapshot, HEAT, ("default", "db-0"))
     assert [move.pod for move in plan.moves] == ["db-0"]
     assert moved.objections == ()
     other = explained(snapshot, "db-1")

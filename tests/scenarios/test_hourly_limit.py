@@ -104,7 +104,7 @@ class TestOneNamespacesHour:
 
     def test_explaining_a_pod_names_it_among_what_objects(self) -> None:
         wanted = replace(policy(), when=Timing(moves_per_hour_per_namespace=1))
-        found, _ = app.explanation(replace(HOT, hourly={"default": 1}), wanted, ("default", "p0"))
+        found, _ = app.explain_pod(replace(HOT, hourly={"default": 1}), wanted, ("default", "p0"))
         assert "MovesPerHourPerNamespace" in dict(found.objections)
 
     def test_what_is_ordered_is_judged_without_it(self) -> None:
@@ -134,5 +134,5 @@ def test_pods_that_go_together_or_not_at_all_stay_if_their_namespace_has_no_hour
 
 def test_explaining_a_pod_says_it_too() -> None:
     moved = app.plan(HOT, policy("Sat")).moves[0]
-    _, made = app.explanation(replace(HOT), policy("Sat"), (moved.namespace, moved.pod))
+    _, made = app.explain_pod(replace(HOT), policy("Sat"), (moved.namespace, moved.pod))
     assert any("time window" in each for each in made.warnings)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.app.planning import planned
+from rescheduler.app.planning import make_plan
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -168,7 +168,7 @@ def plan_of(snapshot: ClusterSnapshot, utilization: Utilization) -> tuple[Planne
         f"enabledStrategies: [ResourceOptimization, LoadBalancing]\nutilization: {utilization}\ncpuThreshold: 60\n"
         "memoryThreshold: 60\nimbalanceThreshold: 10\nminPodAge: 0s"
     )
-    return planned(snapshot, wanted)
+    return make_plan(snapshot, wanted)
 
 
 @given(clusters(min_pods=4), st.lists(st.integers(0, 4000), min_size=1, max_size=9), st.sampled_from([*Utilization]))

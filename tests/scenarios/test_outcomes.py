@@ -86,7 +86,7 @@ def test_a_workload_that_was_made_anew_begins_anew() -> None:
 class TestExplain:
     def explained(self, *past: PodMigration) -> tuple[str, dict[str, Any]]:
         snapshot = with_inflight_moves(hot(), past, 600.0)
-        found, plan = app.explanation(snapshot, HEAT, ("shop", snapshot.pods[0].name))
+        found, plan = app.explain_pod(snapshot, HEAT, ("shop", snapshot.pods[0].name))
         lines = explanation_lines(found, plan, Terminal(), wide=False)
         return "\n".join(lines), explanation_document(found, plan)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.app.planning import explanation
+from rescheduler.app.planning import explain_pod
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.planning.thresholds import HotStreaks
 from tests.support.builders import Row, cluster, node, pod
@@ -91,7 +91,7 @@ pools:
 
     def test_who_waits_is_told_the_number_of_the_pool(self) -> None:
         snapshot = replace(cluster(pool("web", 2), busy("web0", 9)), hot_for={"web0": 1})
-        found, _ = explanation(snapshot, policy(self.CONFIG), ("default", "web0-0"))
+        found, _ = explain_pod(snapshot, policy(self.CONFIG), ("default", "web0-0"))
         assert "but not for hotAfterCycles (3) yet." in found.why
 
 

@@ -88,7 +88,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.watching = Read(self.clock)
-        self.live_config = LiveConfig(app.configuration(None, {"minPodAge": "0s", **self.overrides}), self.clock())
+        self.live_config = LiveConfig(app.load_configuration(None, {"minPodAge": "0s", **self.overrides}), self.clock())
         own = cast("ApiClient", _Client(self.clock))
         context = AppContext(
             live=self.live_config,

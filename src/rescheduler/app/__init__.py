@@ -13,13 +13,13 @@ from rescheduler.app.planning import (
     InputError,
     LiveCluster,
     Progress,
-    configuration,
-    explanation,
-    measured_once,
+    explain_pod,
+    load_configuration,
+    make_strategies,
     plan,
     read,
     record,
-    strategies,
+    with_measured_usage,
 )
 
 __all__ = [
@@ -29,11 +29,11 @@ __all__ = [
     "InputError",
     "LiveCluster",
     "Progress",
-    "configuration",
-    "explanation",
-    "measured_once",
+    "explain_pod",
+    "load_configuration",
+    "make_strategies",
     "plan",
     "read",
     "record",
-    "strategies",
+    "with_measured_usage",
 ]

@@ -90,9 +90,9 @@ class ApprovalCandidates:
         )
 
 
-def known(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
+def read_candidates(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
     """The migrations that the user may see."""
-    return asyncio.run(_known(live, scope))
+    return asyncio.run(_read_candidates(live, scope))
 
 
 def decide(live: LiveCluster, chosen: Sequence[PodMigration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
@@ -107,7 +107,7 @@ def decide(live: LiveCluster, chosen: Sequence[PodMigration], *, rejects: bool, 
     return asyncio.run(write())
 
 
-async def _known(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
+async def _read_candidates(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
     home = scope.home(live)
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lookup = ObjectClient(client)

@@ -241,12 +241,12 @@ _DURATION = 15.0  # of a lease that does not say how long it lasts
 _SKEW = 30.0  # what clocks may be apart before a lease counts as run out
 
 
-def absence(live: LiveCluster, lease: str = LEASE) -> str:
+def explain_absence(live: LiveCluster, lease: str = LEASE) -> str:
     """Why nobody seems to carry out orders; empty when somebody does, or when that may not be looked at."""
-    return asyncio.run(_absence(live, lease))
+    return asyncio.run(_explain_absence(live, lease))
 
 
-async def _absence(live: LiveCluster, lease: str) -> str:
+async def _explain_absence(live: LiveCluster, lease: str) -> str:
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         try:
             # The lease is in the controller's namespace, wherever that is.

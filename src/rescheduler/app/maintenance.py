@@ -84,7 +84,7 @@ async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool
     return True
 
 
-def under_maintenance(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, CordonState], list[str]]:
+def find_marked(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, CordonState], list[str]]:
     """How the marked nodes are cordoned, all or those of these names; and the named ones that are not marked."""
 
     async def looking() -> list[Json]:
@@ -106,7 +106,7 @@ async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
     return [found[name] for name in dict.fromkeys(names or sorted(found))]
 
 
-def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
+def describe_nodes(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
     """What is left on these nodes, as the controller would see it."""
     emptying = [strategy(strategy.settings_type()) for strategy in mandatory_strategies()]
     return drain_statuses(snapshot, policy, emptying, nodes)

@@ -47,7 +47,7 @@ class ManualMove:
     reason: str = ""
 
 
-def checked(live: LiveCluster, wish: ManualMove) -> PodMigration:
+def draft_migration(live: LiveCluster, wish: ManualMove) -> PodMigration:
     """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
 
     async def look() -> PodMigration:
@@ -72,7 +72,7 @@ async def store(client: ApiClient, migration: PodMigration) -> PodMigration:
     return await MigrationClient(client).add(migration)
 
 
-def landing(live: LiveCluster, migration: PodMigration) -> str:
+def find_landing_node(live: LiveCluster, migration: PodMigration) -> str:
     """The node that a completed migration's replacement is on; where that is gone again, where it was sent."""
 
     async def look() -> str:
@@ -84,7 +84,7 @@ def landing(live: LiveCluster, migration: PodMigration) -> str:
     return asyncio.run(look()) or migration.status.target
 
 
-def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> MoveVerdict:
+def judge(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> MoveVerdict:
     """What the controller would say to it now: method and node, or why not."""
     order, pod = migration.spec, (migration.namespace, migration.spec.pod.name)
     return Revalidator(snapshot, policy).check(
@@ -92,12 +92,12 @@ def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -
     )
 
 
-def draft(migration: PodMigration) -> Json:
+def encode(migration: PodMigration) -> Json:
     """The object that would be made."""
     return encode_migration(migration)
 
 
-def stored(live: LiveCluster, migration: PodMigration) -> Json:
+def fetch(live: LiveCluster, migration: PodMigration) -> Json:
     """The object as it is now."""
 
     async def look() -> Json:

@@ -100,13 +100,13 @@ class DumpFiles:
             return None
 
 
-def configuration(file: str | None, overrides: Mapping[str, object]) -> Configuration:
+def load_configuration(file: str | None, overrides: Mapping[str, object]) -> Configuration:
     """The file's configuration, or the default one, with flags over it."""
     known = settings_by_name()
     return override(load_file(file, known) if file is not None else load_defaults(known), overrides)
 
 
-def strategies(policy: Policy) -> list[Strategy[StrategySettings]]:
+def make_strategies(policy: Policy) -> list[Strategy[StrategySettings]]:
     """The enabled strategies with their settings, those of each node pool apart, in the order in which they run."""
     whole = (None if not policy.node_pools else "", policy.enabled_strategies, policy.strategy_settings)
     pools = [(pool.name, pool.enabled_strategies, pool.strategy_settings) for pool in policy.node_pools]
@@ -128,7 +128,7 @@ def read(source: DumpFiles | LiveCluster, now: float | None, progress: Progress)
     return snapshot
 
 
-def measured_once(
+def with_measured_usage(
     snapshot: ClusterSnapshot, utilization: Utilization, settings: UsageSettings, *, live: bool
 ) -> ClusterSnapshot:
     """The snapshot of a plan that is made once, with what is used now. Samples are single ones: nothing is smoothed."""
@@ -189,14 +189,14 @@ def record(source: DumpFiles | LiveCluster, out: BinaryIO, now: float | None, pr
 
 def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     """One cycle's plan."""
-    return planned(snapshot, policy)[1]
+    return make_plan(snapshot, policy)[1]
 
 
 def _with_reminders(made: Plan, planner: Planner) -> Plan:
     """The plan, with a word about marks that no strategy heeds, strategies that can do nothing, and the time."""
     snapshot, policy = planner.snapshot, planner.policy
     made = _with_hours(made, snapshot, policy)
-    running = strategies(policy)
+    running = make_strategies(policy)
     made = structs.replace(
         made, warnings=(*made.warnings, *_idle(running, snapshot.taken_at), *_waiting(running, planner))
     )
@@ -240,23 +240,23 @@ def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     return structs.replace(made, warnings=(*made.warnings, told))
 
 
-def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
+def explain_pod(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
     """Why a pod (namespace, name) is moved or isn't, and the plan that says so."""
-    planner, made = planned(snapshot, policy)
-    return explained(planner, made, pod), made
+    planner, made = make_plan(snapshot, policy)
+    return explain_in_plan(planner, made, pod), made
 
 
-def planned(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
+def make_plan(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
     """One cycle's plan, and the planner in whose what-if it is laid: it can explain many pods."""
-    planner, made = plan_cycle(snapshot, policy, strategies(policy))
+    planner, made = plan_cycle(snapshot, policy, make_strategies(policy))
     return planner, _with_reminders(made, planner)
 
 
-def explained(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
+def explain_in_plan(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
     """Why a pod that the planner knows is moved or isn't in the plan that it has made."""
     from rescheduler.planning.explain import explain  # noqa: PLC0415 - plans are made without
 
-    names = dict.fromkeys(strategy.name for strategy in strategies(planner.policy))
+    names = dict.fromkeys(strategy.name for strategy in make_strategies(planner.policy))
     return explain(planner, made, pod, [*names])
 
 

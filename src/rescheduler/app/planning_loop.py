@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from rescheduler.app.context import AppContext
-from rescheduler.app.planning import planned
+from rescheduler.app.planning import make_plan
 from rescheduler.config.configuration import Configuration
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
@@ -123,7 +123,7 @@ def make_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: 
     capture = capture_settled(informers.capture, informers.migrations, policy.cool_down)
 
     def plan(snapshot: ClusterSnapshot) -> Plan:
-        planner, made = planned(snapshot, policy)
+        planner, made = make_plan(snapshot, policy)
         streaks.count(planner.hot_before())
         return made
 

@@ -62,7 +62,7 @@ class ServerTrust:
         return min((each.not_valid_after_utc for each in found), default=None)
 
 
-def authority_from_file(path: str) -> bytes:
+def read_authority(path: str) -> bytes:
     """The certificates of a PEM file, and nothing else that is in it; InputError says what is wrong with it."""
     try:
         raw = Path(path).read_bytes()
@@ -78,7 +78,7 @@ def authority_from_file(path: str) -> bytes:
     return found
 
 
-async def own_trust(live: LiveCluster, namespace: str, host: str) -> ServerTrust:
+async def read_own_trust(live: LiveCluster, namespace: str, host: str) -> ServerTrust:
     """Our own authority, as the webhook keeps it; ClusterError says why it can't be had.
 
     The certificate need not name the host by which the scheduler reaches us: then it is known by the Service's name.
@@ -161,7 +161,7 @@ class SchedulerFields:
     leader_elect: bool | None = None
 
 
-def made(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
+def make_config(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
     """A whole configuration."""
     names = scheduler.names or (STOCK_PROFILE, SEED_PROFILE)
     connection = {"clientConnection": {"kubeconfig": scheduler.kubeconfig}} if scheduler.kubeconfig else {}
@@ -175,7 +175,7 @@ def made(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
     }
 
 
-def merged(document: Json, extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
+def merge_config(document: Json, extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
     """The same configuration with our extender in it, once, and with whatever else is said."""
     new = dict(document)
     if scheduler.leader_elect is not None:
@@ -197,7 +197,7 @@ def merged(document: Json, extender: ExtenderEntry, scheduler: SchedulerFields) 
     return new
 
 
-def doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
+def find_doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
     """What in a configuration will not do as somebody may think, each with its place and the cure."""
     for number, profile in enumerate(document.get("profiles") or ()):
         for place, name in _enabled(profile.get("plugins")):

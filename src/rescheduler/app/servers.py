@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rescheduler.app.actions import PageActions
 from rescheduler.app.context import AppContext
-from rescheduler.app.planning import explained, planned
+from rescheduler.app.planning import explain_in_plan, make_plan
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
@@ -146,8 +146,8 @@ def _replica(context: AppContext) -> ReplicaInfo:
 def _planning_functions(informers: Informers, policy: Policy) -> PlanningFunctions:
     return PlanningFunctions(
         copied=capture_settled(informers.capture, informers.migrations, policy.cool_down),
-        plan=lambda snapshot: planned(snapshot, policy),
-        explain=lambda planner, plan, key: explanation_document(explained(planner, plan, key), plan),
+        plan=lambda snapshot: make_plan(snapshot, policy),
+        explain=lambda planner, plan, key: explanation_document(explain_in_plan(planner, plan, key), plan),
         context=lambda snapshot: _guard_context(snapshot, policy),
         lacking=informers.unsynced,
     )

@@ -65,10 +65,10 @@ class ApplyOptions:
 
 @click.command("apply", epilog=messages.EXIT_CODES)
 @access_options
-@group_options("applying", ApplyOptions)
+@group_options("options", ApplyOptions)
 @waiting_options("all moves are over", wait=False)
 @messages.verbose_option
-def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -> None:
+def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) -> None:
     """Order the moves of a reviewed plan.
 
     Each move is checked against the current cluster. It is refused, with the reason, if its pod or node has changed
@@ -82,42 +82,40 @@ def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -
       rescheduler apply -f plan.json --dry-run
       rescheduler apply -f plan.json --wait --timeout 15m
     """
-    applying.check()
+    options.check()
     waiting.check()
     with report_failures():
-        plan = app_apply.read_plan(applying.file)
-        config = app.configuration(applying.config, {})
+        plan = app_apply.read_plan(options.file)
+        config = app.load_configuration(options.config, {})
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
         with show_reading(live) as advance:
             snapshot = app.read(live, None, advance)
-        part = app_apply.ApplyScope(applying.namespace, applying.dry_run)
+        part = app_apply.ApplyScope(options.namespace, options.dry_run)
         entries = app_apply.apply_plan(live, plan, snapshot, config.policy(), part)
-        _print_lines(entries, applying)
+        _print_lines(entries, options)
         if not entries:
-            messages.note(
-                "the plan has no move" + (f" in namespace {applying.namespace}" if applying.namespace else "")
-            )
-        ordered = any(entry.outcome is app_apply.ApplyOutcome.CREATED for entry in entries) and not applying.dry_run
-        if ordered and (absent := app_follow.absence(live, config.fields.leader_election.resource_name)):
+            messages.note("the plan has no move" + (f" in namespace {options.namespace}" if options.namespace else ""))
+        ordered = any(entry.outcome is app_apply.ApplyOutcome.CREATED for entry in entries) and not options.dry_run
+        if ordered and (absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name)):
             messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
-        followed = waiting.wait and not applying.dry_run
+        followed = waiting.wait and not options.dry_run
         ended, late = _followed(live, entries, waiting.timeout) if followed else ({}, False)
-    if applying.output in FORMATS:
-        messages.emit(document_text(entries_output.result_document(entries, ended), applying.output))
+    if options.output in FORMATS:
+        messages.emit(document_text(entries_output.result_document(entries, ended), options.output))
     if late:
         raise messages.CommandError(f"not all are over yet; {_GO_ON}", code=messages.TIMED_OUT)
     _end(entries, ended)
 
 
-def _print_lines(entries: Sequence[AppliedMove], applying: ApplyOptions) -> None:
+def _print_lines(entries: Sequence[AppliedMove], options: ApplyOptions) -> None:
     """Lines on stdout; where that is for names or a document, refusals are told on stderr."""
     refused = [entry for entry in entries if entry.migration is None]
-    if applying.output is None:
-        messages.emit("".join(f"{entries_output.entry_line(entry, dry=applying.dry_run)}\n" for entry in entries))
+    if options.output is None:
+        messages.emit("".join(f"{entries_output.entry_line(entry, dry=options.dry_run)}\n" for entry in entries))
         return
-    if applying.output == "name":
+    if options.output == "name":
         messages.emit("".join(f"{name}\n" for name in entries_output.entry_names(entries)))
-    messages.warn(entries_output.entry_line(entry, dry=applying.dry_run) for entry in refused)
+    messages.warn(entries_output.entry_line(entry, dry=options.dry_run) for entry in refused)
 
 
 def _followed(live: app.LiveCluster, entries: Sequence[AppliedMove], timeout: float | None) -> tuple[Ended, bool]:

@@ -57,6 +57,10 @@ class ApproveOptions:
         if self.rejects and not names and not self.everything:
             raise click.UsageError("--reject needs to know what: name a plan or a migration, or say --all.")
 
+    def scope(self) -> app_approval.ApprovalScope:
+        """Where moves are looked for."""
+        return app_approval.ApprovalScope(self.namespace, self.all_namespaces)
+
     def shows(self, names: Sequence[str]) -> bool:
         """Whether nothing is to be decided."""
         return not names and not self.everything
@@ -65,9 +69,9 @@ class ApproveOptions:
 @click.command("approve", epilog=messages.EXIT_CODES)
 @click.argument("names", metavar="[PLAN|MIGRATION]...", nargs=-1)
 @access_options
-@group_options("deciding", ApproveOptions)
+@group_options("options", ApproveOptions)
 @messages.verbose_option
-def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOptions) -> None:
+def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptions) -> None:
     """Approve waiting moves, or reject them.
 
     With `approval: required` in its configuration the controller stores its plans and waits. Without a name, what waits
@@ -87,24 +91,24 @@ def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOpti
       rescheduler approve k4m9tz --reject
       kubectl annotate pmig -A -l rescheduler.io/plan=k4m9tz rescheduler.io/approved=me
     """
-    deciding.check(names)
+    options.check(names)
     with report_failures():
-        config = app.configuration(deciding.config, {})
+        config = app.load_configuration(options.config, {})
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
-        known = app_approval.known(live, app_approval.ApprovalScope(deciding.namespace, deciding.all_namespaces))
-        if deciding.shows(names):
-            _show(known, deciding)
+        known = app_approval.read_candidates(live, options.scope())
+        if options.shows(names):
+            _show(known, options)
             return
-        chosen = known.waiting() if deciding.everything else known.chosen(names)
+        chosen = known.waiting() if options.everything else known.chosen(names)
         if not chosen:
             messages.note(_nothing(known))
             return
         whole = known.with_members(chosen)
         _tell_members(whole[len(chosen) :])
-        answers = app_approval.decide(live, whole, rejects=deciding.rejects, dry=deciding.dry_run)
-        done = kube_approval.ApprovalOutcome.REJECTED if deciding.rejects else kube_approval.ApprovalOutcome.APPROVED
-        _tell(answers, done, dry=deciding.dry_run)
-        if not deciding.rejects and not deciding.dry_run:
+        answers = app_approval.decide(live, whole, rejects=options.rejects, dry=options.dry_run)
+        done = kube_approval.ApprovalOutcome.REJECTED if options.rejects else kube_approval.ApprovalOutcome.APPROVED
+        _tell(answers, done, dry=options.dry_run)
+        if not options.rejects and not options.dry_run:
             _warn_if_idle(live, config)
     refused = [
         f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.ApprovalOutcome.REFUSED
@@ -113,14 +117,14 @@ def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOpti
         raise messages.CommandError(*refused, code=messages.REFUSED)
 
 
-def _show(known: app_approval.ApprovalCandidates, deciding: ApproveOptions) -> None:
+def _show(known: app_approval.ApprovalCandidates, options: ApproveOptions) -> None:
     waiting, now = known.waiting(), time.time()
-    if deciding.output in FORMATS:
-        messages.emit(document_text(waiting_document(waiting, now), deciding.output))
-    elif deciding.output == "name":
+    if options.output in FORMATS:
+        messages.emit(document_text(waiting_document(waiting, now), options.output))
+    elif options.output == "name":
         messages.emit("".join(f"{RESOURCE}/{plain(each.name)}\n" for each in waiting))
     elif waiting:
-        lines = waiting_lines(waiting, now, Terminal.of(sys.stdout), headers=not deciding.no_headers)
+        lines = waiting_lines(waiting, now, Terminal.of(sys.stdout), headers=not options.no_headers)
         messages.emit("".join(f"{line}\n" for line in lines))
     else:
         messages.note(_nothing(known))
@@ -154,7 +158,7 @@ def _tell(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome
 def _warn_if_idle(live: app.LiveCluster, config: Configuration) -> None:
     """Say why nothing may happen now, as far as that can be known."""
     lease = config.fields.leader_election.resource_name
-    if absent := app_follow.absence(live, lease):
+    if absent := app_follow.explain_absence(live, lease):
         messages.warn([f"{absent}; what is approved waits until one does (`rescheduler run`)"])
     for pause in app_pause.list_pauses(live, config):
         messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])

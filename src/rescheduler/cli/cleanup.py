@@ -31,9 +31,9 @@ class CleanupOptions:
 
 @click.command("cleanup", epilog=messages.EXIT_CODES)
 @access_options
-@group_options("extent", CleanupOptions)
+@group_options("options", CleanupOptions)
 @messages.verbose_option
-def cleanup(access: AccessOptions, extent: CleanupOptions) -> None:
+def cleanup(access: AccessOptions, options: CleanupOptions) -> None:
     """Undo all changes in the cluster, before an uninstall.
 
     Moves under way are rolled back. Copies, temporary disruption budgets, pauses, preferences, deletion costs, marks
@@ -51,15 +51,15 @@ def cleanup(access: AccessOptions, extent: CleanupOptions) -> None:
 
     configure(LogFormat.TEXT, verbose=messages.verbose(), quiet=True)  # stdout has what is undone
     with report_failures():
-        config = app.configuration(extent.config, {})
+        config = app.load_configuration(options.config, {})
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
-        if extent.dry_run:
-            for line in asyncio.run(preview(live, config, definition=extent.crds)):
+        if options.dry_run:
+            for line in asyncio.run(preview(live, config, definition=options.crds)):
                 _say(f"{line} (dry run)")
             return
-        if not extent.yes:
+        if not options.yes:
             _ask()
-        undone = asyncio.run(clean_up(live, config, _say, definition=extent.crds))
+        undone = asyncio.run(clean_up(live, config, _say, definition=options.crds))
     if undone.left:
         raise messages.CommandError("not everything could be undone; the migrations are kept:", *undone.left)
     removed = f"{undone.migrations} migration{'' if undone.migrations == 1 else 's'} removed"

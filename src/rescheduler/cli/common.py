@@ -56,13 +56,13 @@ def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -
     if wanted.config == STDIN and STDIN in inputs.files:
         raise click.UsageError("--config - and -f - cannot both be standard input.")
     with report_failures():
-        config = app.configuration(wanted.config, wanted.overrides)
+        config = app.load_configuration(wanted.config, wanted.overrides)
         source = choose_source(inputs, config.fields.client_connection.kubeconfig)
         started = time.monotonic()
         with show_reading(source) as progress:
             snapshot = app.read(source, now, progress)
         live = isinstance(source, app.LiveCluster)
-        snapshot = app.measured_once(snapshot, config.fields.utilization, config.fields.usage, live=live)
+        snapshot = app.with_measured_usage(snapshot, config.fields.utilization, config.fields.usage, live=live)
     took = time.monotonic() - started
     messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
     return Session(snapshot, config.policy())

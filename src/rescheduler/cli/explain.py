@@ -54,7 +54,7 @@ def explain(pod: str, inputs: InputOptions, wanted: PolicyFlags, **flags: str | 
     session = open_session(inputs, wanted, now if isinstance(now, float) else None)
     key = _named(pod, str(namespace) if namespace else None, session.snapshot)
     with report_failures():
-        explained, plan = app.explanation(session.snapshot, session.policy, key)
+        explained, plan = app.explain_pod(session.snapshot, session.policy, key)
     messages.warn(plan.warnings)
     if output in FORMATS:
         messages.emit(document_text(planning_explain.explanation_document(explained, plan), output).encode())

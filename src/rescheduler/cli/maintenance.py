@@ -59,7 +59,7 @@ def start(
     """
     waiting.check()
     with report_failures():
-        configured = app.configuration(config, {})
+        configured = app.load_configuration(config, {})
         live = live_cluster(access, configured.fields.client_connection.kubeconfig)
         for node in app_maintenance.mark(live, nodes, maintenance=True, dry=dry_run):
             _say(node, "under maintenance", dry=dry_run)
@@ -116,9 +116,9 @@ def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | 
     """
     output = str(flags["output"])
     with report_failures():
-        configured = app.configuration(str(flags["config"]) if flags["config"] else None, {})
+        configured = app.load_configuration(str(flags["config"]) if flags["config"] else None, {})
         live = live_cluster(access, configured.fields.client_connection.kubeconfig)
-        cordons, others = app_maintenance.under_maintenance(live, nodes)
+        cordons, others = app_maintenance.find_marked(live, nodes)
         looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
@@ -143,7 +143,7 @@ def _say(node: app_maintenance.MarkedNode, what: str, *, dry: bool) -> None:
 
 def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bool) -> None:
     """Say why nothing may happen, as far as that can be known."""
-    if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
+    if absent := app_follow.explain_absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
     if known and (missing := app_maintenance.missing_strategy(configured.policy())):
         messages.warn([f"{missing} is not among the configuration's enabledStrategies: nothing is moved"])
@@ -160,9 +160,9 @@ def _told_of(unheeded: Iterable[str]) -> str:
 
 def _prospect(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> str:
     """Who goes on with it, as far as that can be known."""
-    if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
+    if absent := app_follow.explain_absence(live, configured.fields.leader_election.resource_name):
         return absent
-    cordons, _ = app_maintenance.under_maintenance(live, nodes)
+    cordons, _ = app_maintenance.find_marked(live, nodes)
     if unheeded := _uncordoned(cordons):
         return _told_of(unheeded)
     ours = all(cordon is app_maintenance.CordonState.OURS for cordon in cordons.values())
@@ -172,7 +172,7 @@ def _prospect(live: app.LiveCluster, configured: Configuration, nodes: Sequence[
 def _outlook(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
     with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
-    return app_maintenance.outlook(snapshot, configured.policy(), nodes)
+    return app_maintenance.describe_nodes(snapshot, configured.policy(), nodes)
 
 
 def _wait(live: app.LiveCluster, nodes: list[str], configured: Configuration, timeout: float | None) -> None:

@@ -77,9 +77,9 @@ class MigrationsOptions:
 @click.command("migrations", epilog=messages.EXIT_CODES)
 @click.argument("name", required=False)
 @access_options
-@group_options("showing", MigrationsOptions)
+@group_options("options", MigrationsOptions)
 @messages.verbose_option
-def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptions) -> None:
+def migrations(name: str | None, access: AccessOptions, options: MigrationsOptions) -> None:
     """Show ordered, running and finished moves.
 
     Like `kubectl get pmig`, with the age of each move and what it waits for. Finished moves are kept for
@@ -94,19 +94,19 @@ def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptio
     """
     live = live_cluster(access)
     with report_failures():
-        part = showing.part(live, name)
-        if showing.watch:
-            watcher = _Watcher(showing)
+        part = options.part(live, name)
+        if options.watch:
+            watcher = _Watcher(options)
             with warnings_as_messages():
                 app_follow.watch_migrations(live, part, app_follow.ChangeSink(watcher.tell, watcher.settled), name)
         found = app_follow.list_migrations(live, part, name)
-    shown = [body for body in found if showing.wants(body)]
-    if showing.output in FORMATS:
-        messages.emit(_document(shown, showing.output, alone=name is not None))
-    elif showing.output == "name":
+    shown = [body for body in found if options.wants(body)]
+    if options.output in FORMATS:
+        messages.emit(_document(shown, options.output, alone=name is not None))
+    elif options.output == "name":
         messages.emit("".join(f"{plain(_name(body))}\n" for body in shown))
     elif shown:
-        lines = migration_lines(shown, showing.layout(), time.time(), Terminal.of(sys.stdout))
+        lines = migration_lines(shown, options.layout(), time.time(), Terminal.of(sys.stdout))
         messages.emit("".join(f"{line}\n" for line in lines))
     else:
         messages.note(_none(part))
@@ -115,14 +115,14 @@ def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptio
 class _Watcher:
     """Writes changes as they come; what is there already comes first, at once, so that columns fit."""
 
-    def __init__(self, showing: MigrationsOptions) -> None:
-        self._showing = showing
-        self._stream = RowStream(showing.layout())
+    def __init__(self, options: MigrationsOptions) -> None:
+        self._options = options
+        self._stream = RowStream(options.layout())
         self._first: list[app_follow.ObjectChange] | None = []
 
     def tell(self, change: app_follow.ObjectChange) -> None:
         """One of them has changed."""
-        if not self._showing.wants(change.body):
+        if not self._options.wants(change.body):
             return
         if self._first is not None:
             self._first.append(change)
@@ -135,14 +135,14 @@ class _Watcher:
         self._write(first or [])
 
     def _write(self, changes: list[app_follow.ObjectChange]) -> None:
-        form = self._showing.output
+        form = self._options.output
         if form in FORMATS:
             opening = "---\n" if form == "yaml" else ""
             messages.emit("".join(opening + document_text(change.body, form) for change in changes))
         elif form == "name":
             messages.emit("".join(f"{plain(_name(change.body))}\n" for change in changes))
         else:
-            layout, now = self._showing.layout(), time.time()
+            layout, now = self._options.layout(), time.time()
             rows = [row(change.body, layout, now, gone=change.gone) for change in changes]
             messages.emit("".join(f"{line}\n" for line in self._stream.lines(rows)))
 

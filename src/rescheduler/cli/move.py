@@ -78,10 +78,10 @@ class MoveOptions:
 @click.command("move", epilog=messages.EXIT_CODES)
 @click.argument("pod")
 @access_options
-@group_options("ordering", MoveOptions)
+@group_options("options", MoveOptions)
 @waiting_options("the pod is there, or the move has failed", wait=True)
 @messages.verbose_option
-def move(pod: str, access: AccessOptions, ordering: MoveOptions, waiting: WaitOptions) -> None:
+def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOptions) -> None:
     """Move one pod to another node.
 
     Makes a PodMigration, which the controller carries out by the same rules as its own moves, and follows it step by
@@ -95,42 +95,42 @@ def move(pod: str, access: AccessOptions, ordering: MoveOptions, waiting: WaitOp
     """
     waiting.check()
     with report_failures():
-        config = app.configuration(ordering.config, {})
+        config = app.load_configuration(options.config, {})
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
         try:
-            wanted = app_move.checked(live, ordering.wish(pod, live))
+            wanted = app_move.draft_migration(live, options.wish(pod, live))
         except app_move.MoveRefusedError as refused:
             raise messages.CommandError(str(refused), code=messages.REFUSED) from None
-        if ordering.dry_run:
-            _rehearse(live, wanted, config.policy(), ordering.output)
+        if options.dry_run:
+            _rehearse(live, wanted, config.policy(), options.output)
             return
         migration = app_move.order(live, wanted)
-        if absent := app_follow.absence(live, config.fields.leader_election.resource_name):
+        if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
             messages.warn([f"{absent}; the move waits until one does (`rescheduler run`)"])
-        if not ordering.output:
+        if not options.output:
             messages.emit(f"{RESOURCE}/{migration.name} created\n")
         ended = _followed(live, migration, waiting.timeout) if waiting.wait else migration
         if ended is None:
             raise messages.CommandError("the migration was deleted before it was over", code=messages.FAILED)
-        if ordering.output:
-            _print(app_move.stored(live, migration), migration, ordering.output)
+        if options.output:
+            _print(app_move.fetch(live, migration), migration, options.output)
         if waiting.wait:
-            _conclude(live, ended, quiet=bool(ordering.output))
+            _conclude(live, ended, quiet=bool(options.output))
 
 
 def _rehearse(live: app.LiveCluster, migration: PodMigration, policy: Policy, output: str | None) -> None:
     """Say what the controller would answer now."""
     with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
-    ruling = app_move.ruling(snapshot, policy, migration)
+    verdict = app_move.judge(snapshot, policy, migration)
     title = f"pod {migration.namespace}/{migration.spec.pod.name}"
-    if ruling.method is None:
-        until = "; the move would wait for that to change" if ruling.temporary else ""
-        raise messages.CommandError(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
+    if verdict.method is None:
+        until = "; the move would wait for that to change" if verdict.temporary else ""
+        raise messages.CommandError(f"{title} would not be moved now: {verdict.reason}{until}", code=messages.REFUSED)
     if output:
-        _print(app_move.draft(migration), migration, output)
+        _print(app_move.encode(migration), migration, output)
     else:
-        messages.emit(f"{title} would be moved to {ruling.target} by {ruling.method} (dry run)\n")
+        messages.emit(f"{title} would be moved to {verdict.target} by {verdict.method} (dry run)\n")
 
 
 def _followed(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration | None:
@@ -162,7 +162,7 @@ def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> Non
         )
     if not quiet:
         replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
-        where = app_move.landing(live, ended)
+        where = app_move.find_landing_node(live, ended)
         messages.emit(f"{title} moved from {made.source} to {where}{replacement}\n")
 
 

@@ -34,10 +34,10 @@ class PauseOptions:
 
 @click.command("pause", epilog=messages.EXIT_CODES)
 @access_options
-@group_options("meant", PauseOptions)
+@group_options("options", PauseOptions)
 @click.option("--reason", metavar="TEXT", default="", help="The reason, shown to others.")
 @messages.verbose_option
-def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
+def pause(access: AccessOptions, options: PauseOptions, reason: str) -> None:
     """Pause rescheduling: no new moves begin until `rescheduler resume`.
 
     Plans are made and shown, but not carried out. Moves that are ordered already wait; so do the emptying of nodes
@@ -50,14 +50,14 @@ def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
       rescheduler pause --dry-run            is it paused, by whom, and why?
     """
     with report_failures():
-        place = _place(access, meant)
-        done = app_pause.pause(place, reason, dry=meant.dry_run)
-        if not meant.dry_run:
+        place = _place(access, options)
+        done = app_pause.pause(place, reason, dry=options.dry_run)
+        if not options.dry_run:
             _warn_if_absent(place, "it holds as soon as one does")
     if done.pause is not None and not done.changed:
         messages.emit(plain(f"paused already{_told(done.pause)}") + "\n")
         return
-    if meant.dry_run:
+    if options.dry_run:
         messages.emit("not paused; it would be now (dry run)\n")
         return
     messages.emit(plain(f"paused by {done.by}") + "\n")
@@ -66,9 +66,9 @@ def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
 
 @click.command("resume", epilog=messages.EXIT_CODES)
 @access_options
-@group_options("meant", PauseOptions)
+@group_options("options", PauseOptions)
 @messages.verbose_option
-def resume(access: AccessOptions, meant: PauseOptions) -> None:
+def resume(access: AccessOptions, options: PauseOptions) -> None:
     """Resume after a pause.
 
     Plans are carried out again. Waiting moves begin, if they are still valid.
@@ -78,27 +78,27 @@ def resume(access: AccessOptions, meant: PauseOptions) -> None:
       rescheduler resume
     """
     with report_failures():
-        place = _place(access, meant)
-        done = app_pause.resume(place, dry=meant.dry_run)
-        if done.changed and not meant.dry_run:
+        place = _place(access, options)
+        done = app_pause.resume(place, dry=options.dry_run)
+        if done.changed and not options.dry_run:
             _warn_if_absent(place, "nothing is moved until one does (`rescheduler run`)")
     if done.pause is None:
         messages.emit("not paused\n")
-    elif meant.dry_run:
+    elif options.dry_run:
         messages.emit(plain(f"paused{_told(done.pause)}; it would go on (dry run)") + "\n")
     else:
         messages.emit(plain(f"resumed; it was paused{_told(done.pause)}") + "\n")
 
 
-def _place(access: AccessOptions, meant: PauseOptions) -> app_pause.ControllerRef:
-    config = app.configuration(meant.config, {})
+def _place(access: AccessOptions, options: PauseOptions) -> app_pause.ControllerRef:
+    config = app.load_configuration(options.config, {})
     return app_pause.ControllerRef(
-        live_cluster(access, config.fields.client_connection.kubeconfig), config, meant.namespace
+        live_cluster(access, config.fields.client_connection.kubeconfig), config, options.namespace
     )
 
 
 def _warn_if_absent(place: app_pause.ControllerRef, until: str) -> None:
-    if absent := app_follow.absence(place.live, place.config.fields.leader_election.resource_name):
+    if absent := app_follow.explain_absence(place.live, place.config.fields.leader_election.resource_name):
         messages.warn([f"{absent}; {until}"])
 
 

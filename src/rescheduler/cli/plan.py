@@ -71,9 +71,9 @@ class PlanOptions:
 @input_options
 @policy_options
 @now_option
-@group_options("showing", PlanOptions)
+@group_options("options", PlanOptions)
 @messages.verbose_option
-def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, showing: PlanOptions) -> None:
+def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, options: PlanOptions) -> None:
     """Show which pods should move where, and why.
 
     Reads files or the live cluster, and changes nothing. The same input and configuration give the same plan.
@@ -85,7 +85,7 @@ def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, showing: 
       kubectl get nodes,pods -A -o json | rescheduler plan -f -
       rescheduler plan --strategy NodeMaintenance --exit-code
     """
-    labels = showing.labels()
+    labels = options.labels()
     session = open_session(inputs, wanted, now)
     started = time.monotonic()
     with report_failures():
@@ -93,21 +93,21 @@ def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, showing: 
     took = time.monotonic() - started
     messages.detail(f"planned with {', '.join(session.policy.enabled_strategies) or 'no strategy'} in {took:.1f} s")
     messages.warn(whole.warnings)
-    shown = _narrowed(whole, showing, labels, session)
-    if showing.output in FORMATS:
-        messages.emit(document_text(plan_document(shown), showing.output).encode())
-    elif showing.output == "name":
-        messages.emit("".join(f"{name}\n" for name in _names(shown, showing)))
+    shown = _narrowed(whole, options, labels, session)
+    if options.output in FORMATS:
+        messages.emit(document_text(plan_document(shown), options.output).encode())
+    elif options.output == "name":
+        messages.emit("".join(f"{name}\n" for name in _names(shown, options)))
     else:
-        layout = PlanLayout(wide=showing.output == "wide", headers=not showing.no_headers)
+        layout = PlanLayout(wide=options.output == "wide", headers=not options.no_headers)
         messages.emit("".join(f"{line}\n" for line in plan_lines(shown, whole, layout, Terminal.of(sys.stdout))))
-    if showing.exit_code and whole.moves:
+    if options.exit_code and whole.moves:
         raise click.exceptions.Exit(messages.TO_MOVE)
 
 
-def _narrowed(whole: Plan, showing: PlanOptions, labels: Selector | None, session: Session) -> Plan:
+def _narrowed(whole: Plan, options: PlanOptions, labels: Selector | None, session: Session) -> Plan:
     """The part of the plan that is to be shown; that it is a part is said on stderr, and in the document itself."""
-    namespace = showing.only()
+    namespace = options.only()
     if namespace is None and labels is None:
         return whole
     wanted = {
@@ -117,7 +117,7 @@ def _narrowed(whole: Plan, showing: PlanOptions, labels: Selector | None, sessio
     }
     moves = tuple(move for move in whole.moves if (move.namespace, move.pod) in wanted)
     rejections = tuple(found for found in whole.rejections if (found.namespace, found.pod) in wanted)
-    by = " and ".join([f"-n {namespace}"] * (namespace is not None) + [f"-l {showing.selector}"] * (labels is not None))
+    by = " and ".join([f"-n {namespace}"] * (namespace is not None) + [f"-l {options.selector}"] * (labels is not None))
     said = (
         f"{by} shows {len(moves)} of {len(whole.moves)} moves and {len(rejections)} of {len(whole.rejections)} "
         "rejections; the plan and its effect are the whole cluster's"
@@ -126,8 +126,8 @@ def _narrowed(whole: Plan, showing: PlanOptions, labels: Selector | None, sessio
     return structs.replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, said))
 
 
-def _names(shown: Plan, showing: PlanOptions) -> list[str]:
+def _names(shown: Plan, options: PlanOptions) -> list[str]:
     """A line for each pod that moves: arguments that kubectl and `rescheduler explain` take."""
-    if showing.only() is not None:
+    if options.only() is not None:
         return [plain(f"pod/{move.pod}") for move in shown.moves]
     return [plain(f"pod/{move.pod} -n {move.namespace}") for move in shown.moves]

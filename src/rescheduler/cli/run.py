@@ -74,7 +74,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, options: RunOptions) -> None
     with report_failures():
         flags = {**wanted.overrides, **elect}
         given = wanted.config
-        config, origin = (app.configuration(None, flags), None) if given is None else open_config(given, flags)
+        config, origin = (app.load_configuration(None, flags), None) if given is None else open_config(given, flags)
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
         running = RunRequest(live, config, once=options.once, insecure_local=options.ui_insecure_local, origin=origin)
 

@@ -159,11 +159,11 @@ if TYPE_CHECKING:
 
 
 @click.command("scheduler-config")
-@group_options("asked", ExtenderOptions)
-@group_options("rest", SchedulerOptions)
+@group_options("options", ExtenderOptions)
+@group_options("scheduler_options", SchedulerOptions)
 @access_options
 @messages.verbose_option
-def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: AccessOptions) -> None:
+def scheduler_config(options: ExtenderOptions, scheduler_options: SchedulerOptions, access: AccessOptions) -> None:
     """Print a kube-scheduler configuration that uses our extender.
 
     The output is a KubeSchedulerConfiguration, for kube-scheduler's flag `--config`. With `extender.enabled` in the
@@ -183,56 +183,58 @@ def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: Acc
     from rescheduler.app import scheduler_config as documents  # noqa: PLC0415 - help and completion do without it
     from rescheduler.cli.common import report_failures  # noqa: PLC0415 - the same
 
-    asked.check()
+    options.check()
     with report_failures():
-        there = documents.read_config(rest.merge) if rest.merge is not None else None
-        extender = documents.ExtenderEntry(asked.prefix, _trust(asked, access), asked.weight, asked.timeout)
-    scheduler = documents.SchedulerFields(rest.scheduler_names, rest.scheduler_kubeconfig or "", rest.leader_elect)
+        there = documents.read_config(scheduler_options.merge) if scheduler_options.merge is not None else None
+        extender = documents.ExtenderEntry(options.prefix, _trust(options, access), options.weight, options.timeout)
+    scheduler = documents.SchedulerFields(
+        scheduler_options.scheduler_names, scheduler_options.scheduler_kubeconfig or "", scheduler_options.leader_elect
+    )
     if there is not None:
-        messages.emit(document_text(documents.merged(there, extender, scheduler), rest.output))
-        source = "<stdin>" if rest.merge == STDIN else rest.merge
-        messages.warn(f"{source}: {doubt}" for doubt in documents.doubts(there, asked.prefix))
+        messages.emit(document_text(documents.merge_config(there, extender, scheduler), scheduler_options.output))
+        source = "<stdin>" if scheduler_options.merge == STDIN else scheduler_options.merge
+        messages.warn(f"{source}: {doubt}" for doubt in documents.find_doubts(there, options.prefix))
         return
-    document = documents.made(extender, scheduler)
+    document = documents.make_config(extender, scheduler)
     names = [each["schedulerName"] for each in document["profiles"]]
-    comment = _comment(extender.trust, names, scheduler.kubeconfig) if rest.output == "yaml" else ""
-    messages.emit(comment + document_text(document, rest.output))
+    comment = _comment(extender.trust, names, scheduler.kubeconfig) if scheduler_options.output == "yaml" else ""
+    messages.emit(comment + document_text(document, scheduler_options.output))
 
 
-def _trust(asked: ExtenderOptions, access: AccessOptions) -> ServerTrust:
+def _trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
     """What the flags say, or else what the cluster does."""
-    from rescheduler.app.scheduler_config import ServerTrust, authority_from_file, is_over  # noqa: PLC0415 - as above
+    from rescheduler.app.scheduler_config import ServerTrust, is_over, read_authority  # noqa: PLC0415 - as above
 
-    trust = ServerTrust(b"", asked.scheduler_ca_file or "", asked.server_name or "", asked.insecure)
-    if asked.prefix.startswith("http:"):
-        messages.warn([f"{asked.prefix} has no TLS: whoever is on the way can answer in our name"])
+    trust = ServerTrust(b"", options.scheduler_ca_file or "", options.server_name or "", options.insecure)
+    if options.prefix.startswith("http:"):
+        messages.warn([f"{options.prefix} has no TLS: whoever is on the way can answer in our name"])
         return trust
-    if asked.insecure:
+    if options.insecure:
         messages.warn(
             ["--insecure-skip-tls-verify: whoever is on the way can answer in our name; use it for trying out"]
         )
-    if asked.ca_file:
-        trust = replace(trust, authority=authority_from_file(asked.ca_file))
+    if options.ca_file:
+        trust = replace(trust, authority=read_authority(options.ca_file))
         if is_over(trust.authority):
-            messages.warn([f"--ca-file {asked.ca_file}: the CA has ended; kube-scheduler will not believe it"])
-    return trust if trust.is_given else _own_trust(asked, access)
+            messages.warn([f"--ca-file {options.ca_file}: the CA has ended; kube-scheduler will not believe it"])
+    return trust if trust.is_given else _own_trust(options, access)
 
 
-def _own_trust(asked: ExtenderOptions, access: AccessOptions) -> ServerTrust:
-    from rescheduler.app.scheduler_config import ServerTrust, own_trust  # noqa: PLC0415 - as above
+def _own_trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
+    from rescheduler.app.scheduler_config import ServerTrust, read_own_trust  # noqa: PLC0415 - as above
     from rescheduler.cli.common import live_cluster  # noqa: PLC0415 - the same
     from rescheduler.kube.errors import ClusterError  # noqa: PLC0415 - the same
 
-    host = urlsplit(asked.prefix).hostname or ""
+    host = urlsplit(options.prefix).hostname or ""
     try:
-        found = asyncio.run(own_trust(live_cluster(access), asked.namespace, host))
+        found = asyncio.run(read_own_trust(live_cluster(access), options.namespace, host))
     except ClusterError as error:
         if access.kubeconfig or access.context or access.as_user:
             raise
         cure = "give --ca-file; without it kube-scheduler trusts only the CAs of its system"
         messages.warn([f"our CA could not be had from a cluster: {str(error).splitlines()[0]}", cure])
-        return ServerTrust(server_name=asked.server_name or "")
-    return replace(found, server_name=asked.server_name or found.server_name)
+        return ServerTrust(server_name=options.server_name or "")
+    return replace(found, server_name=options.server_name or found.server_name)
 
 
 def _comment(trust: ServerTrust, names: list[str], kubeconfig: str) -> str:

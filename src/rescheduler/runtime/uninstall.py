@@ -40,7 +40,7 @@ _LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, mark
 _NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
 
 
-def traced(cache: ClusterCache) -> Iterator[MarkedObject]:
+def find_traced(cache: ClusterCache) -> Iterator[MarkedObject]:
     """Every pod that carries a trace, and no mark of a running move."""
     for row in cache.rows("Pod"):
         has_trace = any(key in row.labels for key in _LABELS) or any(key in row.annotations for key in _NOTES)
@@ -52,7 +52,7 @@ async def wipe(
     cache: ClusterCache, observer: MigrationObserver, writer: CommandSender, tell: Callable[[Command], None]
 ) -> None:
     """Take every trace off; what is refused, the next look finds again."""
-    for each in list(traced(cache)):
+    for each in list(find_traced(cache)):
         body = await observer.find(each.kind, each.namespace, each.name)
         if body is None or rollback.names_on(body) or not (changes := _without_trace(body)):
             continue
@@ -71,7 +71,7 @@ def _without_trace(pod: Json) -> Json:
 KINDS = ("Deployment", *sorted(WORKLOADS - {"Deployment"}), "Pod")
 
 
-def recorded(cache: ClusterCache) -> Iterator[MarkedObject]:
+def find_recorded(cache: ClusterCache) -> Iterator[MarkedObject]:
     """Everything that carries a record."""
     for kind in KINDS:
         for row in cache.rows(kind):
@@ -83,7 +83,7 @@ async def erase(
     cache: ClusterCache, observer: MigrationObserver, writer: CommandSender, tell: Callable[[Command], None]
 ) -> None:
     """Take every record off; what is refused, the next look finds again."""
-    for each in list(recorded(cache)):
+    for each in list(find_recorded(cache)):
         body = await observer.find(each.kind, each.namespace, each.name)
         if body is None or labels.FAILURES not in annotations_of(body):
             continue
@@ -141,8 +141,8 @@ class Uninstaller:
         todo, _ = await self._sweeper(cache).preview(self._fate)
         lines += [str(command) for command in todo]
         lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
-        lines += [f"patch {_title(each)}: forget where its pods failed" for each in recorded(cache)]
-        lines += [f"patch {_title(each)}: take the trace of its move off" for each in traced(cache)]
+        lines += [f"patch {_title(each)}: forget where its pods failed" for each in find_recorded(cache)]
+        lines += [f"patch {_title(each)}: take the trace of its move off" for each in find_traced(cache)]
         bodies = await self._bodies()
         return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
 
@@ -196,8 +196,8 @@ class Uninstaller:
             sweeper = self._sweeper(cache)
             todo, stuck = await sweeper.preview(self._fate)
             left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
-            left += [f"{_title(each)} has a record of failures" for each in recorded(cache)]
-            left += [f"{_title(each)} has the trace of a move" for each in traced(cache)]
+            left += [f"{_title(each)} has a record of failures" for each in find_recorded(cache)]
+            left += [f"{_title(each)} has the trace of a move" for each in find_traced(cache)]
             if not left:
                 break
             await sweeper.clean(self._fate)

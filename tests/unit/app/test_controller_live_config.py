@@ -43,7 +43,7 @@ def live_config(**overrides: object) -> LiveConfig:
 
 
 def configured(**overrides: object) -> Any:
-    return app.configuration(None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides})
+    return app.load_configuration(None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides})
 
 
 def context_of(held: LiveConfig, informers: Informers, cycles: Cycles | None = None) -> AppContext:

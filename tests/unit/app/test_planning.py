@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.app.planning import measured_once
+from rescheduler.app.planning import with_measured_usage
 from rescheduler.config.schema import PrometheusAccess, UsageSettings, UsageSource
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Utilization
@@ -23,7 +23,7 @@ def file_with(*rows: Usage, taken_at: float | None = NOW) -> ClusterSnapshot:
 
 
 def measured(snapshot: ClusterSnapshot, settings: UsageSettings | None = None, *, live: bool = False) -> MeasuredUsage:
-    found = measured_once(snapshot, Utilization.USAGE, settings or UsageSettings(), live=live).measured
+    found = with_measured_usage(snapshot, Utilization.USAGE, settings or UsageSettings(), live=live).measured
     assert found is not None
     return found
 
@@ -31,7 +31,7 @@ def measured(snapshot: ClusterSnapshot, settings: UsageSettings | None = None, *
 @pytest.mark.parametrize("utilization", [Utilization.USAGE, Utilization.MAX])
 def test_what_a_file_holds_counts(utilization: Utilization) -> None:
     snapshot = file_with(of_node("a", 900), of_pod("web", 70))
-    found = measured_once(snapshot, utilization, UsageSettings(), live=False).measured
+    found = with_measured_usage(snapshot, utilization, UsageSettings(), live=False).measured
     assert found is not None
     assert dict(found.nodes["a"])["cpu"] == 900
     assert dict(found.pods["default", "web"])["cpu"] == 70
@@ -40,7 +40,7 @@ def test_what_a_file_holds_counts(utilization: Utilization) -> None:
 
 def test_by_requests_nothing_is_looked_at() -> None:
     snapshot = file_with(of_node("a"))
-    assert measured_once(snapshot, Utilization.REQUESTS, UsageSettings(), live=False) is snapshot
+    assert with_measured_usage(snapshot, Utilization.REQUESTS, UsageSettings(), live=False) is snapshot
 
 
 def test_samples_are_as_old_as_they_were_when_the_file_was_made() -> None:

@@ -19,7 +19,7 @@ from tests.support.virtual_time import VirtualLoop
 
 
 def configured(utilization: str, interval: str = "30s") -> Any:
-    return app.configuration(None, {"utilization": utilization, "usage": {"interval": interval}})
+    return app.load_configuration(None, {"utilization": utilization, "usage": {"interval": interval}})
 
 
 @dataclass
@@ -133,7 +133,7 @@ def test_what_does_not_concern_it_leaves_its_history_alone() -> None:
         server.answers.set()
         await asyncio.sleep(1)
         known = meters.current
-        changed = app.configuration(None, {"utilization": "usage", "cpuThreshold": 71.0})
+        changed = app.load_configuration(None, {"utilization": "usage", "cpuThreshold": 71.0})
         assert live_config.swap(changed, (), NOW)
         await asyncio.sleep(1)
         assert meters.current is known

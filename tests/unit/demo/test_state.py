@@ -28,7 +28,10 @@ FAST = Pace(50.0)
 
 async def test_what_is_shown_is_what_planning_reckons_with(tmp_path: Path) -> None:
     async with EmbeddedCluster() as cluster:
-        state, actions = ClusterState(cluster.api.store, app.configuration(None, {}).policy()), Actions(cluster.api)
+        state, actions = (
+            ClusterState(cluster.api.store, app.load_configuration(None, {}).policy()),
+            Actions(cluster.api),
+        )
 
         def is_whole() -> bool:
             """All pods that are wanted are there, and none that is on its way out."""
@@ -48,7 +51,7 @@ async def test_what_is_shown_is_what_planning_reckons_with(tmp_path: Path) -> No
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))
         shown = state.picture()
         snapshot = await asyncio.to_thread(app.read, app.LiveCluster(str(path)), None, lambda _: None)
-        planned = app.plan(snapshot, app.configuration(None, {}).policy())
+        planned = app.plan(snapshot, app.load_configuration(None, {}).policy())
         assert shown.loads == planned.before.loads
         assert shown.hot_nodes == planned.before.hot_nodes
         assert find_incomplete(cluster.api.store) == []

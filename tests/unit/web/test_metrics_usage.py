@@ -89,7 +89,7 @@ def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> No
 async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does_not() -> None:
     source, metrics = _Source(), Metrics()
     metering = UsagePoller(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
-    live_config = LiveConfig(app.configuration(None, {"utilization": "max"}), NOW)
+    live_config = LiveConfig(app.load_configuration(None, {"utilization": "max"}), NOW)
     metrics.use_sources(MetricSources(metering=lambda: metering, live_config=lambda: live_config))
     assert value(metrics, "rescheduler_usage_up") is None  # nobody has been asked yet
     assert value(metrics, "rescheduler_utilization_info", utilization="max") == 1
@@ -109,7 +109,7 @@ async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does
 
 def test_where_only_requests_count_nothing_is_told_of_usage() -> None:
     metrics = Metrics()
-    metrics.use_sources(MetricSources(live_config=lambda: LiveConfig(app.configuration(None, {}), NOW)))
+    metrics.use_sources(MetricSources(live_config=lambda: LiveConfig(app.load_configuration(None, {}), NOW)))
     assert value(metrics, "rescheduler_utilization_info", utilization="requests") == 1
     assert not [name for name, _ in scraped(metrics) if name.startswith("rescheduler_usage_")]
 

@@ -207,8 +207,8 @@ async def test_another_configuration_is_followed() -> None:
     await made.metering.poll()
     await made.page.state.measuring.refresh()
     assert use_of_a(made) == 90.0
-    made.live_config.swap(app.configuration(None, {"utilization": "requests"}), (), NOW)
+    made.live_config.swap(app.load_configuration(None, {"utilization": "requests"}), (), NOW)
     assert use_of_a(made) == 2.5
-    made.live_config.swap(app.configuration(None, {"utilization": "max"}), (), NOW)
+    made.live_config.swap(app.load_configuration(None, {"utilization": "max"}), (), NOW)
     await made.page.state.measuring.refresh()
     assert use_of_a(made) == 90.0

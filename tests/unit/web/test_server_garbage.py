@@ -156,7 +156,7 @@ async def whole_server(tmp_path: Path, *, local: bool) -> AsyncIterator[World]:
         await cluster.add_nodes(3)
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))
-        config = app.configuration(None, {"leaderElection.leaderElect": False, "web.bindAddress": HOST})
+        config = app.load_configuration(None, {"leaderElection.leaderElect": False, "web.bindAddress": HOST})
         opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         running = RunRequest(app.LiveCluster(str(path)), config, insecure_local=local, port=0, opened=opened.set_result)
         stop = asyncio.Event()

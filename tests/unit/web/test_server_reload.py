@@ -31,7 +31,9 @@ def stage() -> Stage:
 
 def reread(made: Stage, *waiting: str, **overrides: object) -> None:
     """Another configuration is in force."""
-    config = app.configuration(None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides})
+    config = app.load_configuration(
+        None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides}
+    )
     made.live_config.swap(config, waiting, NOW + 60)
 
 
@@ -108,7 +110,7 @@ async def test_who_does_not_lead_shows_no_plan_of_the_old_one() -> None:
 
 
 def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
-    metrics, live_config = Metrics(), LiveConfig(app.configuration(None, {}), NOW)
+    metrics, live_config = Metrics(), LiveConfig(app.load_configuration(None, {}), NOW)
     assert value(metrics, "rescheduler_config_last_reload_successful") is None
     metrics.use_sources(MetricSources(live_config=lambda: live_config))
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
@@ -120,7 +122,7 @@ def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
     assert value(metrics, "rescheduler_config_last_reload_successful") == 0
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 1
     assert _hashes(metrics) == before
-    live_config.swap(app.configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
+    live_config.swap(app.load_configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
     metrics.config.count_reload(ReloadResult.ACCEPTED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW + 9
