@@ -81,18 +81,18 @@ class HeartbeatSettings:
 class EmbeddedCluster:
     """One running cluster."""
 
-    def __init__(self, pulse: HeartbeatSettings | None = None) -> None:
-        pulse = pulse or HeartbeatSettings()
+    def __init__(self, heartbeat: HeartbeatSettings | None = None) -> None:
+        heartbeat = heartbeat or HeartbeatSettings()
         store = Store()
         self._admission = AdmissionChain(store)
         self.api = Api(store, admission=self._admission)
         self.token = secrets.token_urlsafe(24)
         self.scheduler = Scheduler(self.api)
         self._server = Server(self.api, self.token)
-        nodes = NodeLifecycleController(self.api, pulse.grace)
-        garbage = PodGarbageCollector(self.api, pulse.lost_after)
+        nodes = NodeLifecycleController(self.api, heartbeat.grace)
+        garbage = PodGarbageCollector(self.api, heartbeat.lost_after)
         controllers: list[Controller] = [nodes, garbage, *(make(self.api) for make in _CONTROLLERS)]
-        kubelets: list[Controller] = [PodController(self.api), HeartbeatController(self.api, pulse.renewed_every)]
+        kubelets: list[Controller] = [PodController(self.api), HeartbeatController(self.api, heartbeat.renewed_every)]
         self._runners = [
             *(Runner(store, controller, _REST) for controller in controllers),
             *(Runner(store, kubelet) for kubelet in kubelets),

@@ -131,8 +131,8 @@ async def run_demo(
         if level >= logging.ERROR:  # it must not go unnoticed
             report(line.partition("\n")[0])
 
-    pulse = HeartbeatSettings(pace.seconds(3.0, 1.0), pace.seconds(12.0, 5.0), pace.seconds(15.0, 3.0))
-    async with EmbeddedCluster(pulse=pulse) as cluster:
+    heartbeat = HeartbeatSettings(pace.seconds(3.0, 1.0), pace.seconds(12.0, 5.0), pace.seconds(15.0, 3.0))
+    async with EmbeddedCluster(heartbeat=heartbeat) as cluster:
         with ExitStack() as stack:
             kubeconfig = str(stack.enter_context(cluster.kubeconfig_file()))
             store = cluster.api.store

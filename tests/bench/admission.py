@@ -79,16 +79,16 @@ class World:
     """A cluster in memory, those who decide about its new pods, and what they are asked."""
 
     def __init__(self, nodes: int, pods: int, rng: random.Random) -> None:
-        self.cache, self.board, self.now = ClusterCache("bench"), MigrationCache(), time.time()
+        self.cache, self.migrations, self.now = ClusterCache("bench"), MigrationCache(), time.time()
         self.names: list[str] = []
         self._pods: list[Json] = []
         with without_gc():
             self._fill(nodes, pods, rng)
             self._trouble(rng)
         settings = AdvisorSettings(forget_after=3600.0, gate=False)
-        knowledge = PlacementAdvisor(self.cache, self.board, lambda: settings, lambda: self.now)
-        mutation = PodMutator(knowledge, lambda: ("kube-system",), lambda: self.now)
-        extender = Extender(knowledge, lambda newcomer, reason: None)
+        placement_advisor = PlacementAdvisor(self.cache, self.migrations, lambda: settings, lambda: self.now)
+        mutation = PodMutator(placement_advisor, lambda: ("kube-system",), lambda: self.now)
+        extender = Extender(placement_advisor, lambda new_pod, reason: None)
         rng.shuffle(self._pods)
         some = rng.sample(self.names, min(SAMPLED, len(self.names)))
         self.questions: dict[str, tuple[Handler, list[bytes]]] = {
@@ -128,7 +128,7 @@ class World:
                 failures = {name: NodeFailure(self.now - 60, "CrashLoopBackOff") for name in tried}
                 self._own(app, reference, namespace, format_record({WHOLE: RecordEntry(5, failures)}))
             if number < RECORDS and number % (RECORDS // MIGRATIONS) == 0:
-                self.board.put(_migration(f"move-{number}", namespace, reference, (tried[0], self.names[number])))
+                self.migrations.put(_migration(f"move-{number}", namespace, reference, (tried[0], self.names[number])))
 
     def _own(self, app: str, reference: Json, namespace: str, record: str) -> None:
         notes = {labels.SCHEDULING_RETRIES: "3", labels.FAILURES: record}

@@ -149,16 +149,16 @@ class Bench:
         ):
             self._line(path, made)
         print()
-        pulse, reader = self._pulse()
-        quiet = _median(pulse.publish_changes, ROUNDS)
+        broadcaster, reader = self._broadcaster()
+        quiet = _median(broadcaster.publish_changes, ROUNDS)
         times = []
         for _ in range(ROUNDS):
             for raw, ended in self._rng.sample(self._pods, SECOND_OF_CHURN // 4):
                 self.stage.watching.cache.put("Pod", ended)
                 self.stage.watching.cache.put("Pod", raw)
-            times.append(_median(pulse.publish_changes, 1))
+            times.append(_median(broadcaster.publish_changes, 1))
             reader.end()
-            pulse, reader = self._pulse(pulse)
+            broadcaster, reader = self._broadcaster(broadcaster)
         print("  a beat (two a second) with a page open")
         print(f"    {'nothing has changed':<44} {_us(quiet)}")
         print(f"    {f'at {SECOND_OF_CHURN} pods a second':<44} {_us(statistics.median(times))}\n")
@@ -175,13 +175,13 @@ class Bench:
         sizes = f"{len(body) / 1024:>6.1f} KB {len(packed) / 1024:>6.1f} KB"
         print(f"    {path:<30} {sizes} {_us(took)} {_us(base)} {took / base:>6.1f}", flush=True)
 
-    def _pulse(self, before: Broadcaster | None = None) -> tuple[Broadcaster, Subscriber]:
+    def _broadcaster(self, before: Broadcaster | None = None) -> tuple[Broadcaster, Subscriber]:
         """A pulse with one page open, that takes nothing."""
         hub, reader = EventHub(), Subscriber(lambda: None)
         hub._readers.add(reader)
-        pulse = before or Broadcaster(self._showing, hub)
-        pulse._hub = hub
-        return pulse, reader
+        broadcaster = before or Broadcaster(self._showing, hub)
+        broadcaster._hub = hub
+        return broadcaster, reader
 
     async def report_off_the_loop(self) -> None:
         """What takes longer: how long it takes, and how long the loop waits at the most meanwhile."""

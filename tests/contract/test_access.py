@@ -221,7 +221,7 @@ async def test_moves_of_one_proposal_are_approved_together_or_not_at_all(
 ) -> None:
     other = Space(space.cluster, elsewhere)
     for where, name in ((space, "here"), (other, "there")):
-        page.board.put(decode_migration(waiting(where, name, proposal={"name": "swap", "members": 2})))
+        page.migrations.put(decode_migration(waiting(where, name, proposal={"name": "swap", "members": 2})))
     one = {"migrations": [{"namespace": space.name, "name": "here"}]}
     token = allowed(space, "approver", APPROVE)
     answer = await page.act("approve", one, token)

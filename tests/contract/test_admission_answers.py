@@ -48,7 +48,7 @@ class Workload:
         body["spec"]["template"]["metadata"]["annotations"] = {"example.com/own-key": "kept"}
         space.create(body)
         space.rolled_out("web")
-        self.board = MigrationCache()
+        self.migrations = MigrationCache()
 
     def expected(self, source: str, target: str) -> None:
         """A migration waits for its next pod."""
@@ -58,11 +58,11 @@ class Workload:
             target=target, controller=ObjectReference("ReplicaSet", controller["name"], controller["uid"]),
             start_time=NOW,
         )  # fmt: skip
-        self.board.put(
+        self.migrations.put(
             pod_migration(self.space.name, "move", migration_spec("web-1", strategy="Manual"), progress, "uid", "1")
         )
 
-    def knowledge(self, *, gate: bool = False) -> PlacementAdvisor:
+    def placement_advisor(self, *, gate: bool = False) -> PlacementAdvisor:
         """All that is known of the cluster now."""
         cache = ClusterCache("contract")
         for each in self.space.api.get("/api/v1/nodes")["items"]:
@@ -70,7 +70,7 @@ class Workload:
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             for each in self.space.list(kind):
                 cache.put(kind, json.dumps(each).encode())
-        return PlacementAdvisor(cache, self.board, lambda: AdvisorSettings(3600.0, gate), lambda: NOW + 60)
+        return PlacementAdvisor(cache, self.migrations, lambda: AdvisorSettings(3600.0, gate), lambda: NOW + 60)
 
     def scaled(self, replicas: int) -> Items:
         self.space.patch("Deployment", "web", {"spec": {"replicas": replicas}})
@@ -86,9 +86,9 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @contextlib.contextmanager
-def webhook(space: Space, authority: Authority, knowledge: PlacementAdvisor) -> Iterator[None]:
+def webhook(space: Space, authority: Authority, placement_advisor: PlacementAdvisor) -> Iterator[None]:
     """Our webhook, asked by the API server."""
-    mutation = PodMutator(knowledge, tuple, lambda: NOW + 60)
+    mutation = PodMutator(placement_advisor, tuple, lambda: NOW + 60)
 
     def answer(path: str, asked: Json) -> object:
         return json.loads(mutation.review(json.dumps(asked).encode()))
@@ -102,10 +102,10 @@ def webhook(space: Space, authority: Authority, knowledge: PlacementAdvisor) -> 
 
 
 @contextlib.contextmanager
-def extender(space: Space, knowledge: PlacementAdvisor, **fields: Any) -> Iterator[list[str]]:
+def extender(space: Space, placement_advisor: PlacementAdvisor, **fields: Any) -> Iterator[list[str]]:
     """Our extender, asked by the scheduler; gives what it tells."""
     told: list[str] = []
-    ours = Extender(knowledge, lambda newcomer, reason: told.append(reason))
+    ours = Extender(placement_advisor, lambda new_pod, reason: told.append(reason))
     asks: dict[str, Callable[[bytes], bytes]] = {"/filter": ours.filter, "/prioritize": ours.prioritize}
 
     def answer(path: str, asked: Json) -> object:
@@ -131,7 +131,7 @@ def test_with_the_webhook_alone_pods_stay_off_nodes_where_their_like_failed(
     space: Space, nodes: list[str], authority: Authority
 ) -> None:
     workload = Workload(space, nodes[:2])
-    with webhook(space, authority, workload.knowledge()):
+    with webhook(space, authority, workload.placement_advisor()):
         pods = workload.scaled(6)
     assert workload.nodes(pods) == set(nodes[2:])
     for each in pods:
@@ -145,7 +145,7 @@ def test_with_the_webhook_alone_a_pod_is_led_to_where_it_is_expected(
 ) -> None:
     workload = Workload(space, [])
     workload.expected(nodes[0], nodes[2])
-    with webhook(space, authority, workload.knowledge()):
+    with webhook(space, authority, workload.placement_advisor()):
         (made,) = workload.scaled(1)
     assert workload.nodes([made]) == {nodes[2]}
     assert made["metadata"]["labels"][labels.MIGRATION_ID] == "move"
@@ -156,7 +156,7 @@ def test_with_the_webhook_alone_a_pod_is_led_to_where_it_is_expected(
 def test_an_expected_pod_can_be_held_back(space: Space, nodes: list[str], authority: Authority) -> None:
     workload = Workload(space, [])
     workload.expected(nodes[0], nodes[2])
-    with webhook(space, authority, workload.knowledge(gate=True)):
+    with webhook(space, authority, workload.placement_advisor(gate=True)):
         (made,) = workload.scaled(1)
     assert made["spec"]["schedulingGates"] == [{"name": labels.NOMINATE_GATE}]
     assert made["metadata"]["annotations"][labels.GATED] == "move"
@@ -167,20 +167,20 @@ def test_with_the_extender_alone_pods_stay_off_nodes_where_their_like_failed(
     space: Space, nodes: list[str], by_name: bool
 ) -> None:
     workload = Workload(space, nodes[:3])
-    with extender(space, workload.knowledge(), nodeCacheCapable=by_name):
+    with extender(space, workload.placement_advisor(), nodeCacheCapable=by_name):
         assert workload.nodes(workload.scaled(4)) == {nodes[3]}
 
 
 def test_with_the_extender_alone_a_pod_goes_to_where_it_is_expected(space: Space, nodes: list[str]) -> None:
     workload = Workload(space, [])
     workload.expected(nodes[0], nodes[1])
-    with extender(space, workload.knowledge()):
+    with extender(space, workload.placement_advisor()):
         assert workload.nodes(workload.scaled(1)) == {nodes[1]}
 
 
 def test_while_other_nodes_have_no_room_a_pod_waits_and_its_events_say_why(space: Space, nodes: list[str]) -> None:
     workload = Workload(space, nodes[:1], cpu="500m")
-    with extender(space, workload.knowledge()) as told:
+    with extender(space, workload.placement_advisor()) as told:
         with filled(space, nodes[1:]):
             (made,) = workload.scaled(1)
             reason = space.refused(name_of(made))
@@ -195,7 +195,7 @@ def test_a_pod_that_could_go_nowhere_else_goes_back_and_it_is_told(space: Space,
     body = {"spec": {"template": {"spec": {"nodeSelector": on(nodes[0])}}}}
     space.patch("Deployment", "web", body)
     space.rolled_out("web")
-    with extender(space, workload.knowledge()) as told:
+    with extender(space, workload.placement_advisor()) as told:
         assert workload.nodes(workload.scaled(1)) == {nodes[0]}
     assert told
     assert nodes[0] in told[0]

@@ -92,10 +92,10 @@ def discovered(space: Space) -> None:
 def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
     async def use(client: ApiClient) -> None:
         await install_crd(client)
-        journal = MigrationClient(client)
-        added = await journal.add(pod_migration(space.name, "m", migration_spec("web")))
-        stored = await journal.store(added, MigrationStatus(Phase.COMPLETED, message="done"))
-        assert await journal.read(space.name, "m") == stored
+        migration_client = MigrationClient(client)
+        added = await migration_client.add(pod_migration(space.name, "m", migration_spec("web")))
+        stored = await migration_client.store(added, MigrationStatus(Phase.COMPLETED, message="done"))
+        assert await migration_client.read(space.name, "m") == stored
         assert (stored.metadata.generation, {each.type: each.status for each in stored.status.conditions}) == (
             1,
             {"Progressing": "False", "Completed": "True", "Failed": "False"},
@@ -124,10 +124,10 @@ def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
     assert found["metadata"]["annotations"][VERSION_ANNOTATION] == __version__
 
     async def use(client: ApiClient) -> None:
-        journal = MigrationClient(client)
-        (old,), complaints = await journal.all(space.name)
+        migration_client = MigrationClient(client)
+        (old,), complaints = await migration_client.all(space.name)
         assert (old.spec.timeout, old.spec.reason, complaints) == (300, "by hand", [])
-        await journal.store(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
+        await migration_client.store(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
 
     def selected() -> list[str]:
         path = MIGRATIONS.format(space.name)
@@ -225,17 +225,17 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
     until("the older one is served", lambda: _is_served(space))
 
     async def use(client: ApiClient) -> None:
-        journal = MigrationClient(client)
+        migration_client = MigrationClient(client)
         with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
-            await journal.add(
+            await migration_client.add(
                 pod_migration(space.name, "m", migration_spec("web", approval_required=True, plan="k4m9tz"))
             )
         with pytest.raises(ClusterError, match=r"has no time windows.*windowed.*rescheduler crds"):
-            await journal.add(pod_migration(space.name, "m", migration_spec("web", windowed=True)))
+            await migration_client.add(pod_migration(space.name, "m", migration_spec("web", windowed=True)))
         with pytest.raises(ClusterError, match=r"has no removals.*method.*rescheduler crds"):
-            await journal.add(pod_migration(space.name, "m", migration_spec("web", method=Method.REMOVE)))
-        assert await journal.read(space.name, "m") is None
-        added = await journal.add(pod_migration(space.name, "n", migration_spec("web", expected_gain=12.0)))
+            await migration_client.add(pod_migration(space.name, "m", migration_spec("web", method=Method.REMOVE)))
+        assert await migration_client.read(space.name, "m") is None
+        added = await migration_client.add(pod_migration(space.name, "n", migration_spec("web", expected_gain=12.0)))
         assert not added.spec.approval_required
 
     as_user(space.cluster, use)
@@ -247,10 +247,10 @@ def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
     order_by_hand(space)
 
     async def use(client: ApiClient) -> None:
-        journal = MigrationClient(client)
-        found = await journal.read(space.name, "m")
+        migration_client = MigrationClient(client)
+        found = await migration_client.read(space.name, "m")
         assert found is not None
-        await journal.store(
+        await migration_client.store(
             found, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a", target="b", message="is marked")
         )
 

@@ -72,12 +72,12 @@ def every(request: pytest.FixtureRequest) -> int:
     return SAMPLED if "real" in request.node.name else 1
 
 
-def janitor(seen: Watched, board: MigrationCache | None = None, keep: float = 3600.0) -> GarbageCollector:
+def collector(seen: Watched, migrations: MigrationCache | None = None, keep: float = 3600.0) -> GarbageCollector:
     """One that knows of no migration but what the API server tells it."""
-    sweeper = OrphanCleaner(seen.cache, MigrationObserver(seen.client), CommandSender(seen.client))
-    store = MigrationStore(MigrationClient(seen.client), board or MigrationCache(), lambda before, after: None)
+    cleaner = OrphanCleaner(seen.cache, MigrationObserver(seen.client), CommandSender(seen.client))
+    store = MigrationStore(MigrationClient(seen.client), migrations or MigrationCache(), lambda before, after: None)
     now_live = live(migration=SimpleNamespace(keep_finished=keep))
-    return GarbageCollector(store, sweeper, now_live, lambda _: False, lambda _: frozenset())
+    return GarbageCollector(store, cleaner, now_live, lambda _: False, lambda _: frozenset())
 
 
 def sweep_until(space: Space, holds: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ def sweep_until(space: Space, holds: Callable[[], None]) -> None:
 
     async def sweep() -> None:
         async with watched(space.cluster) as seen, asyncio.timeout(SECONDS):
-            cleaning = janitor(seen)
+            cleaning = collector(seen)
             while True:
                 await cleaning.collect(time.time())
                 try:
@@ -105,7 +105,7 @@ def sweep_once(space: Space) -> int:
 
     async def sweep() -> int:
         async with watched(space.cluster) as seen:
-            return await janitor(seen).collect(time.time())
+            return await collector(seen).collect(time.time())
 
     return asyncio.run(sweep())
 
@@ -228,16 +228,18 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
 
     async def clean() -> None:
         async with watched(space.cluster) as seen:
-            journal, board = MigrationClient(seen.client), MigrationCache()
+            migration_client, migrations = MigrationClient(seen.client), MigrationCache()
             for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
-                found = await journal.read(space.name, name)
+                found = await migration_client.read(space.name, name)
                 assert found is not None
-                board.put(await journal.store(found, MigrationStatus(phase=Phase.FAILED, completion_time=finished)))
-            waiting = await journal.read(space.name, "waiting")
+                migrations.put(
+                    await migration_client.store(found, MigrationStatus(phase=Phase.FAILED, completion_time=finished))
+                )
+            waiting = await migration_client.read(space.name, "waiting")
             assert waiting is not None
-            board.put(waiting)
-            await janitor(seen, board).collect(LONG_AGO + 3601)
-            left = [name for name in ("old", "new", "waiting") if await journal.read(space.name, name)]
+            migrations.put(waiting)
+            await collector(seen, migrations).collect(LONG_AGO + 3601)
+            left = [name for name in ("old", "new", "waiting") if await migration_client.read(space.name, name)]
             assert left == ["new", "waiting"]
 
     asyncio.run(clean())

@@ -59,13 +59,13 @@ def cordons(seen: Watched, *, enabled: bool = True) -> CordonController:
     )
 
 
-async def keeps(keeper: CordonController, node: OneNode, state: tuple[bool, bool]) -> None:
+async def keeps(controller: CordonController, node: OneNode, state: tuple[bool, bool]) -> None:
     """Called again and again, as the loop does, until the node is as it should be; and then it has nothing to do."""
     async with asyncio.timeout(SECONDS):
         while node.state() != state:
-            await keeper.reconcile(time.time())
+            await controller.reconcile(time.time())
             await asyncio.sleep(0.02)
-    assert await keeper.reconcile(time.time()) == 0
+    assert await controller.reconcile(time.time()) == 0
     assert node.state() == state
 
 
@@ -82,11 +82,11 @@ async def known(seen: Watched, node: OneNode) -> None:
 
 
 async def test_the_label_brings_a_cordon_and_takes_it_away(node: OneNode, seen: Watched) -> None:
-    keeper = cordons(seen)
+    controller = cordons(seen)
     node.label("true")
-    await keeps(keeper, node, (True, True))
+    await keeps(controller, node, (True, True))
     node.label(None)
-    await keeps(keeper, node, (False, False))
+    await keeps(controller, node, (False, False))
 
 
 async def test_a_cordon_of_somebody_else_stays(node: OneNode, seen: Watched) -> None:
@@ -101,22 +101,22 @@ async def test_a_cordon_of_somebody_else_stays(node: OneNode, seen: Watched) -> 
 
 
 async def test_while_the_label_stays_the_cordon_comes_back(node: OneNode, seen: Watched) -> None:
-    keeper = cordons(seen)
+    controller = cordons(seen)
     node.label("true")
-    await keeps(keeper, node, (True, True))
+    await keeps(controller, node, (True, True))
     node.cordon(closed=False)
     await known(seen, node)
-    await keeps(keeper, node, (True, True))
+    await keeps(controller, node, (True, True))
 
 
 async def test_where_somebody_has_taken_our_cordon_down_only_the_note_goes(node: OneNode, seen: Watched) -> None:
-    keeper = cordons(seen)
+    controller = cordons(seen)
     node.label("true")
-    await keeps(keeper, node, (True, True))
+    await keeps(controller, node, (True, True))
     node.cordon(closed=False)
     node.label("false")
     await known(seen, node)
-    await keeps(keeper, node, (False, False))
+    await keeps(controller, node, (False, False))
 
 
 async def test_without_the_strategy_nothing_is_cordoned_but_ours_are_taken_down(node: OneNode, seen: Watched) -> None:

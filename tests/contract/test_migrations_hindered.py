@@ -92,7 +92,7 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
     ordered(moves, nodes, original, method)
     space.patch("Pod", name_of(original), HELD)
     moves.drive("m", says("the move is made"))
-    waiting = moves.drive("m", replace(says("held by its finalizers: example.com/hold"), manner=TIME_IS_UP))
+    waiting = moves.drive("m", replace(says("held by its finalizers: example.com/hold"), settings=TIME_IS_UP))
     assert waiting.status.phase is Phase.IN_PROGRESS
     space.patch("Pod", name_of(original), FREE)
     assert moves.drive("m", Drive(TIME_IS_UP)).status.phase is Phase.COMPLETED
@@ -110,7 +110,7 @@ def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
     web.create(quota)
     web.reaches("ResourceQuota", "q", "counts", lambda each: each.get("status", {}).get("used", {}).get("pods") == "2")
-    hasty = replace(says("what steered it is taken back"), manner=replace(QUICK, restore_after=0.0))
+    hasty = replace(says("what steered it is taken back"), settings=replace(QUICK, restore_after=0.0))
     waiting = moves.drive("m", hasty)
     assert waiting.status.step == "AwaitRebuilt"
     found = web.get("Deployment", "web")

@@ -76,7 +76,7 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
 
 
 def _killed(
-    moves: Moves, order: MigrationSpec, writes: int, manner: MigrationSettings, nodes: list[str]
+    moves: Moves, order: MigrationSpec, writes: int, settings: MigrationSettings, nodes: list[str]
 ) -> tuple[bool, Phase]:
     """A move that is killed after so many writes, then ended by another process; if it was killed, and how it ended."""
     space, name = moves.space, f"m{writes}"
@@ -90,7 +90,7 @@ def _killed(
         moves.drive(name, Drive(fuse=fuse))
     except Killed:
         burnt = True
-    done = moves.drive(name, Drive(manner))
+    done = moves.drive(name, Drive(settings))
     moves.late(name)
     try:
         audit(before, settled(space, pods), done)

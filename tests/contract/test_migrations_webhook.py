@@ -311,7 +311,7 @@ def test_a_placeholder_is_let_into_a_restricted_namespace(
         moves.drive("m", replace(NOMINATING, fuse=held))
     room = space.get("Pod", "m-room")
     assert (room["status"]["nominatedNodeName"], room["spec"].get("nodeName")) == (target, None)
-    done = moves.drive("m", replace(NOMINATING, manner=TIME_IS_UP))
+    done = moves.drive("m", replace(NOMINATING, settings=TIME_IS_UP))
     assert done.status.phase is Phase.FAILED
     clean(moves, before, 2, done)
 
@@ -395,7 +395,7 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
                 burnt = False
             except Killed:
                 pass
-            done = moves.drive(name, replace(NOMINATING, manner=ENDS[end]))
+            done = moves.drive(name, replace(NOMINATING, settings=ENDS[end]))
             phases[end].add(done.status.phase)
             try:
                 clean(moves, before, 2, done)

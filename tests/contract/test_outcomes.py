@@ -71,10 +71,10 @@ async def leader(space: Space, after: float = 120.0) -> AsyncIterator[tuple[Outc
         try:
             async with asyncio.timeout(SECONDS):
                 await watching.wait_for_sync()
-            logbook = MigrationStore(MigrationClient(client), watching.migrations, lambda before, now: None)
+            store = MigrationStore(MigrationClient(client), watching.migrations, lambda before, now: None)
             now_live = live(outcomes=SimpleNamespace(assess_after=after))
             yield (
-                OutcomeAssessor(watching, now_live, logbook, lambda: time.time() + LATER, lambda *told: None),
+                OutcomeAssessor(watching, now_live, store, lambda: time.time() + LATER, lambda *told: None),
                 watching,
             )
         finally:

@@ -64,7 +64,7 @@ async def planned(leader: Leader, node: str) -> Plan:
 
 
 async def ordered(leader: Leader, plan: Plan) -> list[PodMigration]:
-    return await create_migrations(plan, leader.logbook, leader.client.clock.now())
+    return await create_migrations(plan, leader.store, leader.client.clock.now())
 
 
 def begins_and_ends(events: Items, originals: set[str]) -> list[str]:
@@ -128,7 +128,7 @@ async def test_none_is_moved_when_the_room_of_one_is_gone_before_it_begins(
     space: Space, gang: Items, maintained: str, nodes: list[str]
 ) -> None:
     before = settled(space, 3)
-    impatient = Wanted(manner=replace(QUICK, timeout=10.0, attempts=1))
+    impatient = Wanted(settings=replace(QUICK, timeout=10.0, attempts=1))
     async with leading(space, impatient) as leader:
         plan = await planned(leader, maintained)
         lost = plan.moves[-1].target

@@ -194,9 +194,9 @@ def test_the_mark_evict_lifts_filters_about_the_pod_and_not_those_about_where_it
 )
 def test_whoever_orders_a_move_by_hand_is_not_bound_by_filters(snapshot: ClusterSnapshot, filters: Filters) -> None:
     name = next(each.name for each in snapshot.pods if each.node == "a")
-    rulings = Revalidator(snapshot, policy_of({"filters": filters}))
-    assert rulings.check(RequestedMove("default", name)).method is None
-    assert rulings.check(RequestedMove("default", name, by_hand=True)).method is not None
+    revalidator = Revalidator(snapshot, policy_of({"filters": filters}))
+    assert revalidator.check(RequestedMove("default", name)).method is None
+    assert revalidator.check(RequestedMove("default", name, by_hand=True)).method is not None
 
 
 @pytest.mark.parametrize(

@@ -137,12 +137,12 @@ def test_whoever_orders_a_move_by_hand_has_seen_it(
 ) -> None:
     snapshot = on(STAGE, rows)
     name = next(each.name for each in snapshot.pods if each.node == "a")
-    rulings = Revalidator(snapshot, policy_of(options))
-    refused = rulings.check(RequestedMove("default", name))
+    revalidator = Revalidator(snapshot, policy_of(options))
+    refused = revalidator.check(RequestedMove("default", name))
     assert refused.method is None
     assert refused.reason.startswith(f"{guard}: ")
     assert refused.temporary == (guard in ("RollingOut", "Scaling"))
-    assert rulings.check(RequestedMove("default", name, by_hand=True)).method is not None
+    assert revalidator.check(RequestedMove("default", name, by_hand=True)).method is not None
 
 
 def test_an_autoscaler_is_not_asked_for_its_time_where_nobody_knows_what_time_it_is() -> None:

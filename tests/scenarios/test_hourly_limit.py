@@ -111,8 +111,8 @@ class TestOneNamespacesHour:
         """Whether it may begin, its hour says; what a person has ordered waits for none."""
         wanted = replace(policy(), when=Timing(moves_per_hour_per_namespace=1))
         for by_hand in (True, False):
-            rulings = Revalidator(replace(HOT, hourly={"default": 5}), wanted)
-            assert rulings.check(RequestedMove("default", "p0", by_hand=by_hand)).method is not None
+            revalidator = Revalidator(replace(HOT, hourly={"default": 5}), wanted)
+            assert revalidator.check(RequestedMove("default", "p0", by_hand=by_hand)).method is not None
 
 
 def test_pods_that_go_together_or_not_at_all_stay_if_their_namespace_has_no_hour_for_them() -> None:

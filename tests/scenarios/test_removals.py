@@ -87,11 +87,11 @@ def test_what_is_not_to_be_removed_is_refused(
 
 def test_a_removal_and_moves_are_judged_together_in_any_order() -> None:
     snapshot = b.cluster(NODES, b.job("job", on=["a"], phase="Failed"), b.pod("p", "a"), b.pod("q", "a"))
-    rulings = Revalidator(snapshot, Policy())
-    assert rulings.check(RequestedMove("default", "p")).target == "b"
-    assert rulings.check(REMOVE).method is Method.REMOVE
-    assert rulings.check(RequestedMove("default", "q", method=Method.COPY, by_hand=True)).target == "b"
-    assert rulings.check(REMOVE).method is Method.REMOVE
+    revalidator = Revalidator(snapshot, Policy())
+    assert revalidator.check(RequestedMove("default", "p")).target == "b"
+    assert revalidator.check(REMOVE).method is Method.REMOVE
+    assert revalidator.check(RequestedMove("default", "q", method=Method.COPY, by_hand=True)).target == "b"
+    assert revalidator.check(REMOVE).method is Method.REMOVE
 
 
 def test_a_plan_with_a_removal_is_rechecked() -> None:

@@ -40,7 +40,7 @@ def wanted(name: str, target: str = "", *, by_hand: bool = False, namespace: str
     return RequestedMove(namespace, name, target=target, by_hand=by_hand)
 
 
-def rulings(*rows: Row | list[Row], policy: Policy | None = None) -> Revalidator:
+def revalidator(*rows: Row | list[Row], policy: Policy | None = None) -> Revalidator:
     return Revalidator(cluster(NODES, *rows), policy or Policy())
 
 
@@ -49,19 +49,19 @@ def options(**said: object) -> Policy:
 
 
 def test_a_pod_is_sent_where_the_order_says_by_the_method_that_fits_it() -> None:
-    judged = rulings(deployment("web", on=["a", "a"]), pod("bare", "a"), statefulset("db", on=["a", "b"]))
+    judged = revalidator(deployment("web", on=["a", "a"]), pod("bare", "a"), statefulset("db", on=["a", "b"]))
     assert judged.check(wanted(f"{WEB}-0", "c")) == MoveVerdict(Method.HANDOFF, "c")
     assert judged.check(wanted("bare", "b")) == MoveVerdict(Method.COPY, "b")
     assert judged.check(wanted("db-0", "c")) == MoveVerdict(Method.EVICT, "c")
 
 
 def test_without_a_target_the_best_node_is_found() -> None:
-    found = rulings(pod("bare", "a"), pod("large", "b", cpu=3)).check(wanted("bare"))
+    found = revalidator(pod("bare", "a"), pod("large", "b", cpu=3)).check(wanted("bare"))
     assert found == MoveVerdict(Method.COPY, "c")
 
 
 def test_a_pod_stays_on_the_node_that_it_is_on() -> None:
-    found = rulings(pod("bare", "a")).check(wanted("bare", "a"))
+    found = revalidator(pod("bare", "a")).check(wanted("bare", "a"))
     assert (found.method, found.reason, found.temporary) == (None, "it is on a already", False)
 
 
@@ -76,17 +76,17 @@ def test_a_pod_stays_on_the_node_that_it_is_on() -> None:
 )
 def test_what_the_snapshot_does_not_know_yet_passes(order: RequestedMove, reason: str) -> None:
     """Whoever asks has seen the pod and the node, so that the snapshot lags behind."""
-    assert rulings(pod("bare", "a"), pod("unbound")).check(order) == MoveVerdict(reason=reason, temporary=True)
+    assert revalidator(pod("bare", "a"), pod("unbound")).check(order) == MoveVerdict(reason=reason, temporary=True)
 
 
 def test_a_pod_that_has_ended_is_not_moved() -> None:
-    found = rulings(pod("bare", "a", phase="Succeeded")).check(wanted("bare", "b"))
+    found = revalidator(pod("bare", "a", phase="Succeeded")).check(wanted("bare", "b"))
     assert (found.method, found.temporary) == (None, False)
     assert found.reason.startswith("NotRunning")
 
 
 def test_a_full_node_and_a_spent_budget_may_pass() -> None:
-    judged = rulings(
+    judged = revalidator(
         pod("big", "a", cpu=3), pod("full", "b", cpu=2), statefulset("db", on=["a", "b"]), pdb("db", allowed=0)
     )
     for order, guard in ((wanted("big", "b"), "NoTarget"), (wanted("db-0", "c"), "DisruptionBudget")):
@@ -107,13 +107,13 @@ def test_the_plans_limits_and_rests_are_not_asked_again() -> None:
         Policy(), max_reschedule_pods=0, limits=Limits(per_workload=0), min_pod_age=3600.0, cool_down=3600.0
     )
     rows = deployment("web", on=["a", "a"], age=1.0, pod_annotations=moved)
-    assert rulings(rows, policy=policy).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
+    assert revalidator(rows, policy=policy).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 
 
 def test_a_clock_behind_the_api_servers_makes_nobody_too_young() -> None:
     moved = {labels.MIGRATION_TIME: format_instant(NOW + 5)}
     rows = deployment("web", on=["a", "a"], age=-5.0, pod_annotations=moved)
-    assert rulings(rows).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
+    assert revalidator(rows).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 
 
 EXCLUDED = options(excluded_namespaces=["kube-system"], excluded_pods="tier=front")
@@ -128,7 +128,7 @@ EXCLUDED = options(excluded_namespaces=["kube-system"], excluded_pods="tier=fron
 )
 def test_an_order_by_hand_lifts_exclusions_and_a_plan_does_not(row: Row, guard: str) -> None:
     namespace = getattr(row, "namespace", "")
-    judged = rulings(row, policy=EXCLUDED)
+    judged = revalidator(row, policy=EXCLUDED)
     planned = judged.check(wanted("bare", "b", namespace=namespace))
     assert (planned.method, planned.temporary) == (None, False)
     assert planned.reason.startswith(guard)
@@ -148,13 +148,13 @@ def test_an_order_by_hand_lifts_exclusions_and_a_plan_does_not(row: Row, guard: 
 )
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_other_guards_hold_for_everybody(rows: list[Row], name: str, guard: str, *, by_hand: bool) -> None:
-    found = rulings(rows).check(wanted(name, "b", by_hand=by_hand))
+    found = revalidator(rows).check(wanted(name, "b", by_hand=by_hand))
     assert (found.method, found.temporary) == (None, False)
     assert found.reason.startswith(f"{guard}: ")
 
 
 def test_the_same_order_gets_the_same_answer_and_another_one_for_the_pod_waits() -> None:
-    judged = rulings(deployment("web", on=["a", "a"]))
+    judged = revalidator(deployment("web", on=["a", "a"]))
     first = judged.check(wanted(f"{WEB}-0", "b"))
     assert judged.check(wanted(f"{WEB}-0", "b")) == first
     other = judged.check(wanted(f"{WEB}-0", "c"))
@@ -191,21 +191,21 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
     ],
 )
 def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: RequestedMove, reason: str) -> None:
-    judged = rulings(deployment("web", on=["a", "a"]), statefulset("db", on=["a", "b"]), pod("bare", "a"))
+    judged = revalidator(deployment("web", on=["a", "a"]), statefulset("db", on=["a", "b"]), pod("bare", "a"))
     found = judged.check(order)
     assert (found.method, found.temporary) == (None, False)
     assert reason in found.reason
 
 
 def test_where_handoff_did_not_work_eviction_is_next() -> None:
-    judged = rulings(deployment("web", on=["a", "a"]))
+    judged = revalidator(deployment("web", on=["a", "a"]))
     assert judged.check(replace(wanted(f"{WEB}-0", "b"), tried_methods=(Method.HANDOFF,))) == MoveVerdict(
         Method.EVICT, "b"
     )
 
 
 def test_the_ordered_method_is_taken_where_it_fits() -> None:
-    judged = rulings(deployment("web", on=["a", "a"]))
+    judged = revalidator(deployment("web", on=["a", "a"]))
     assert judged.check(replace(wanted(f"{WEB}-0", "b"), method=Method.EVICT)) == MoveVerdict(Method.EVICT, "b")
     assert judged.check(replace(wanted(f"{WEB}-1", "b"), method=Method.HANDOFF)) == MoveVerdict(Method.HANDOFF, "b")
 
@@ -214,7 +214,7 @@ def test_the_ordered_method_is_taken_where_it_fits() -> None:
     ("said", "ordered", "used"), [("evict", Method.HANDOFF, "evict"), ("handoff", Method.EVICT, "handoff")]
 )
 def test_an_order_never_gets_another_method_than_it_asks_for(said: str, ordered: Method, used: str) -> None:
-    judged = rulings(deployment("web", on=["a", "a"], annotations={HOW: said}))
+    judged = revalidator(deployment("web", on=["a", "a"], annotations={HOW: said}))
     found = judged.check(replace(wanted(f"{WEB}-0", "b"), method=ordered))
     assert found == MoveVerdict(reason=f"annotation {HOW} has it moved by {used}, not by {ordered}")
 
@@ -268,11 +268,11 @@ def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, 
 
 def test_uids_of_orders_are_compared_where_they_are_given() -> None:
     order = replace(wanted("bare", "b"), uid=uid_of("Pod", "default", "bare"))
-    assert rulings(pod("bare", "a")).check(order).method is Method.COPY
+    assert revalidator(pod("bare", "a")).check(order).method is Method.COPY
 
 
 def test_a_budget_is_spent_for_plans_and_orders_by_hand_alike() -> None:
-    judged = rulings(statefulset("db", on=["a", "a", "b", "b"]), pdb("db", allowed=1))
+    judged = revalidator(statefulset("db", on=["a", "a", "b", "b"]), pdb("db", allowed=1))
     first, second = judged.check(wanted("db-0", "c")), judged.check(wanted("db-1", "c", by_hand=True))
     assert first.method is Method.EVICT
     assert (second.method, second.temporary) == (None, True)

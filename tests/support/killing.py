@@ -93,20 +93,20 @@ class Trap:
     def _wrap_journal(self) -> None:
         read, store = MigrationClient.read, MigrationClient.store
 
-        async def trapped_read(journal: MigrationClient, namespace: str, name: str) -> PodMigration | None:
-            found = await read(journal, namespace, name)
+        async def trapped_read(migration_client: MigrationClient, namespace: str, name: str) -> PodMigration | None:
+            found = await read(migration_client, namespace, name)
             _at_work.set(found)
             return found
 
         async def trapped_store(
-            journal: MigrationClient, migration: PodMigration, progress: MigrationStatus
+            migration_client: MigrationClient, migration: PodMigration, progress: MigrationStatus
         ) -> PodMigration:
             was, is_now = self.is_in(migration, migration.status), self.is_in(migration, progress)
             if was and not is_now:
                 self.spring(LEAVING)
             entering = is_now and not was
             _armed.set(SENDING if entering and self.at.point == STORING else "")
-            stored = await store(journal, migration, progress)
+            stored = await store(migration_client, migration, progress)
             _armed.set("")
             _at_work.set(stored)
             if entering:

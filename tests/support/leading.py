@@ -56,7 +56,7 @@ class Wanted:
 
     approval_timeout: float = 3600.0
     concurrency: Concurrency = field(default_factory=Concurrency)
-    manner: MigrationSettings = QUICK
+    settings: MigrationSettings = QUICK
     timing: Callable[[], Timing] = Timing
     """When moves may begin; asked each time."""
 
@@ -67,7 +67,7 @@ class Leader:
 
     client: ApiClient
     watching: Informers
-    logbook: MigrationStore
+    store: MigrationStore
     pauses: PauseWatcher
     reviewing: ApprovalRevalidator
     hours: TimeWindows
@@ -76,7 +76,7 @@ class Leader:
         """A plan of these moves, which needs approval."""
         waiting = sum(each.awaits_approval for each in self.watching.migrations.active())
         terms = OrderTerms(Approval.REQUIRED, most, waiting)
-        return await create_migrations(plan_of(*moves), self.logbook, self.client.clock.now(), terms)
+        return await create_migrations(plan_of(*moves), self.store, self.client.clock.now(), terms)
 
     async def until(self, what: str, reached: Callable[[], Any]) -> Any:
         """Wait for something that shows on the board; what it gives."""
@@ -120,36 +120,36 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
     await asyncio.to_thread(undisturbed, space.cluster)
     async with client_of(space.cluster) as client:
         watching, pauses = Informers(client, "test"), PauseWatcher(PauseStore(client, space.name, STATE))
-        board, observer, now = watching.migrations, MigrationObserver(client), client.clock.now
-        logbook = MigrationStore(MigrationClient(client, now), board, lambda before, after: None)
+        migrations, observer, now = watching.migrations, MigrationObserver(client), client.clock.now
+        store = MigrationStore(MigrationClient(client, now), migrations, lambda before, after: None)
         now_live = live(
             policy=lambda: replace(LENIENT, when=given.timing()),
             concurrency=lambda: given.concurrency,
-            timeout=given.manner.timeout,
+            timeout=given.settings.timeout,
             approval_timeout=given.approval_timeout,
         )
-        hours = TimeWindows(board, now_live, now)
-        gatekeeper = StartGate(
-            board,
-            CachedRevalidator(watching.capture, board, live(policy=lambda: LENIENT)),
-            ConcurrencyLimits(board, now_live, watching.replicas),
-            Holds(board, now_live, pauses, hours),
+        hours = TimeWindows(migrations, now_live, now)
+        start_gate = StartGate(
+            migrations,
+            CachedRevalidator(watching.capture, migrations, live(policy=lambda: LENIENT)),
+            ConcurrencyLimits(migrations, now_live, watching.replicas),
+            Holds(migrations, now_live, pauses, hours),
             now_live,
         )
-        seen = ControllerObserver(observer, board, lambda _: SteeringMethod.TEMPLATE)
-        migrator = MigrationExecutor(
-            logbook, seen, CommandSender(client), lambda: Lifecycle(given.manner), gatekeeper.check
+        seen = ControllerObserver(observer, migrations, lambda _: SteeringMethod.TEMPLATE)
+        executor = MigrationExecutor(
+            store, seen, CommandSender(client), lambda: Lifecycle(given.settings), start_gate.check
         )
-        carrier = MigrationController(migrator, gatekeeper, board, watching.cache, seen, now)
-        unwindowed = TimeWindows(board, live(), now)
-        reviewing = ApprovalRevalidator(watching, live(policy=lambda: LENIENT), logbook, unwindowed, now)
+        carrier = MigrationController(executor, start_gate, migrations, watching.cache, seen, now)
+        unwindowed = TimeWindows(migrations, live(), now)
+        reviewing = ApprovalRevalidator(watching, live(policy=lambda: LENIENT), store, unwindowed, now)
         tasks = [asyncio.create_task(watching.run())]
         try:
             await asyncio.wait_for(watching.wait_for_sync(), SECONDS)
             await pauses.refresh()
             tasks += [asyncio.create_task(pauses.run()), asyncio.create_task(carrier.run())]
-            yield Leader(client, watching, logbook, pauses, reviewing, hours)
-            gatekeeper.open = False
+            yield Leader(client, watching, store, pauses, reviewing, hours)
+            start_gate.open = False
             await carrier.drain(SECONDS)
         finally:
             for task in tasks:

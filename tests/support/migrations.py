@@ -78,14 +78,14 @@ class Fuse:
 
 
 class _FusedJournal:
-    def __init__(self, journal: MigrationClient, fuse: Fuse) -> None:
-        self._journal, self._fuse = journal, fuse
+    def __init__(self, migration_client: MigrationClient, fuse: Fuse) -> None:
+        self._migration_client, self._fuse = migration_client, fuse
 
     async def read(self, namespace: str, name: str) -> PodMigration | None:
-        return await self._journal.read(namespace, name)
+        return await self._migration_client.read(namespace, name)
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
-        stored = await self._journal.store(migration, progress)
+        stored = await self._migration_client.store(migration, progress)
         self._fuse.burn(f"storing step {progress.step or progress.phase}")
         return stored
 
@@ -104,7 +104,7 @@ class _FusedWriter:
 class Drive:
     """One process that works on a migration: how it goes about it, and when it is killed."""
 
-    manner: MigrationSettings = QUICK
+    settings: MigrationSettings = QUICK
     fuse: Fuse = field(default_factory=Fuse)
     until: Callable[[PodMigration], bool] = lambda migration: migration.status.over
     """When the process has done enough."""
@@ -157,12 +157,12 @@ class Moves:
 
         async def look() -> None:
             async with ApiClient(self._connection) as client:
-                migrator = _migrator(client, Drive())
+                executor = _executor(client, Drive())
                 key: tuple[str, str] = (self.space.name, name)
                 wait: float | None = 0.0
                 while wait is not None:
                     await asyncio.sleep(min(wait, _LOOK_AGAIN))
-                    wait = await migrator.execute(key, lambda: time.time() + 60, _alone)
+                    wait = await executor.execute(key, lambda: time.time() + 60, _alone)
 
         asyncio.run(look())
 
@@ -178,13 +178,13 @@ class Moves:
     async def _drive(self, name: str, drive: Drive) -> PodMigration:
         deadline = time.monotonic() + _LONGEST
         async with ApiClient(self._connection) as client:
-            journal, migrator, written = MigrationClient(client), _migrator(client, drive), 0
+            migration_client, executor, written = MigrationClient(client), _executor(client, drive), 0
             while True:
                 others = [each for each in drive.members if each != name]
-                known = [await journal.read(self.space.name, each) for each in others]
+                known = [await migration_client.read(self.space.name, each) for each in others]
                 members = tuple(each for each in known if each is not None)
-                wait = await migrator.execute((self.space.name, name), time.time, _these(members))
-                found = await journal.read(self.space.name, name)
+                wait = await executor.execute((self.space.name, name), time.time, _these(members))
+                found = await migration_client.read(self.space.name, name)
                 assert found is not None
                 if drive.until(found):
                     return found
@@ -351,17 +351,17 @@ def _alone(_: PodMigration) -> tuple[PodMigration, ...]:
     return ()
 
 
-def _migrator(client: ApiClient, drive: Drive) -> MigrationExecutor:
-    journal, writer = (
+def _executor(client: ApiClient, drive: Drive) -> MigrationExecutor:
+    migration_client, writer = (
         _FusedJournal(MigrationClient(client), drive.fuse),
         _FusedWriter(CommandSender(client), drive.fuse),
     )
     observer = cast("MigrationObserver", _Told(MigrationObserver(client), drive))
     return MigrationExecutor(
-        cast("MigrationClient", journal),
+        cast("MigrationClient", migration_client),
         observer,
         cast("CommandSender", writer),
-        lambda: Lifecycle(drive.manner),
+        lambda: Lifecycle(drive.settings),
         admit,
     )
 

@@ -117,10 +117,10 @@ def recovering(
 async def _live(
     cluster: ClusterUnderTest,
     found: Recovering,
-    manner: tuple[RecoverySettings, Policy],
+    configured: tuple[RecoverySettings, Policy],
     signals: tuple[threading.Event, threading.Event],
 ) -> None:
-    (settings, policy), (ready, stop) = manner, signals
+    (settings, policy), (ready, stop) = configured, signals
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         watching = Informers(client, "test", (*WATCHED, CRON_JOBS))
         recorder = EventRecorder(client, "test", client.clock.now)

@@ -58,7 +58,7 @@ class Replica:
         self._connection = load_connection(options, os.environ)
         self._loop = asyncio.new_event_loop()
         self._up: Future[str] = Future()
-        self._board: MigrationCache | None = None
+        self._migrations: MigrationCache | None = None
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._guarded(),))
 
@@ -77,7 +77,7 @@ class Replica:
         """Whether it has heard that a migration is in this step."""
 
         async def ask() -> bool:
-            found = self._board.get((self._space.name, name)) if self._board is not None else None
+            found = self._migrations.get((self._space.name, name)) if self._migrations is not None else None
             return found is not None and found.status.step == step
 
         return self._ask(ask())
@@ -97,19 +97,19 @@ class Replica:
         self._stop = asyncio.Event()
         async with ApiClient(self._connection) as client:
             watching, now = Informers(client, "the cluster"), client.clock.now
-            self._board = watching.migrations
+            self._migrations = watching.migrations
             works = [asyncio.ensure_future(watching.run())]
             try:
                 await watching.wait_for_sync()
-                knowledge = PlacementAdvisor(
+                placement_advisor = PlacementAdvisor(
                     watching.cache, watching.migrations, lambda: AdvisorSettings(3600.0, self._wanted.gate), now
                 )
                 if self._wanted.patience is not None:
-                    ungater = StaleGateController(
+                    gate_controller = StaleGateController(
                         watching.cache, MigrationObserver(client), CommandSender(client), now, self._wanted.patience
                     )
-                    works.append(asyncio.ensure_future(ungater.run()))
-                mutation = PodMutator(knowledge, tuple, now)
+                    works.append(asyncio.ensure_future(gate_controller.run()))
+                mutation = PodMutator(placement_advisor, tuple, now)
                 async with AdmissionServer(
                     {"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)
                 ) as server:

@@ -67,7 +67,7 @@ class ServedPage:
     """The server, with words for asking it."""
 
     port: int
-    board: MigrationCache
+    migrations: MigrationCache
     heard: list[str] = field(default_factory=list)
     time: float = 0.0
     """As the identity sees it: what it remembers is forgotten when a test says so."""
@@ -117,7 +117,9 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
             page.heard.append("a pause has changed")
 
         recorder = EventRecorder(own, "test", own.clock.now)
-        deeds = PageActions(own, recorder, PauseStore(own, namespace, STATE), page.board, hear, empties=lambda: True)
+        deeds = PageActions(
+            own, recorder, PauseStore(own, namespace, STATE), page.migrations, hear, empties=lambda: True
+        )
         access = RequestChecks(local=local)
         actions = ActionRoutes(access, PageAccess(ReviewClient(own), lambda: page.time), deeds)
         async with serve(WebApp(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:

@@ -131,19 +131,19 @@ class FailureRecordOwner(NamedTuple):
         return self.annotations.get(labels.FAILURES, "")
 
 
-def find_record_owner(newcomer: NewPod, cache: ClusterCache) -> FailureRecordOwner:
+def find_record_owner(new_pod: NewPod, cache: ClusterCache) -> FailureRecordOwner:
     """Find the record's owner: the pod itself (or the one of its name) without a controller, else its top owner."""
-    asked = asks_for_retries(newcomer.annotations)
-    owner = newcomer.owner
+    asked = asks_for_retries(new_pod.annotations)
+    owner = new_pod.owner
     if owner is None:
-        notes = newcomer.annotations
+        notes = new_pod.annotations
         if labels.FAILURES not in notes:
-            row: Pod | None = cache.row("Pod", (newcomer.namespace, newcomer.name)) if newcomer.name else None
+            row: Pod | None = cache.row("Pod", (new_pod.namespace, new_pod.name)) if new_pod.name else None
             notes = row.annotations if row is not None and row.owner is None else NOTHING
-        return FailureRecordOwner("Pod", newcomer.name or newcomer.generate_name, notes, asked)
-    namespace = newcomer.namespace
+        return FailureRecordOwner("Pod", new_pod.name or new_pod.generate_name, notes, asked)
+    namespace = new_pod.namespace
     controller = top = workload_of(cache, namespace, owner)
-    above = controller.owner if controller is not None else _guessed_above(newcomer, cache)
+    above = controller.owner if controller is not None else _guessed_above(new_pod, cache)
     if controller is not None:
         asked = asked or asks_for_retries(controller.annotations)
     if above is not None and is_known_above(cache, namespace, owner.kind, above):
@@ -153,19 +153,19 @@ def find_record_owner(newcomer: NewPod, cache: ClusterCache) -> FailureRecordOwn
     return FailureRecordOwner(top.kind, top.name, top.annotations, asked or asks_for_retries(top.annotations))
 
 
-def _guessed_above(newcomer: NewPod, cache: ClusterCache) -> Owner | None:
+def _guessed_above(new_pod: NewPod, cache: ClusterCache) -> Owner | None:
     """Guess the owner of a controller that is not cached yet, by what Deployments and CronJobs add to the name."""
-    owner = newcomer.owner
+    owner = new_pod.owner
     if owner is None:
         return None
     name, _, ending = owner.name.rpartition("-")
-    if owner.kind == "ReplicaSet" and name and ending == newcomer.labels.get(labels.TEMPLATE_HASH):
+    if owner.kind == "ReplicaSet" and name and ending == new_pod.labels.get(labels.TEMPLATE_HASH):
         kind = "Deployment"
     elif owner.kind == "Job" and name and ending.isdecimal():
         kind = "CronJob"
     else:
         return None
-    known = cache.row(owner.kind, (owner.kind, newcomer.namespace, owner.name)) is not None
+    known = cache.row(owner.kind, (owner.kind, new_pod.namespace, owner.name)) is not None
     return None if known else Owner(kind, name)  # a cached controller without this owner says nothing
 
 
@@ -257,12 +257,12 @@ class PlacementAdvisor:
     def __init__(
         self,
         cache: ClusterCache,
-        board: MigrationCache,
+        migrations: MigrationCache,
         settings: Callable[[], AdvisorSettings],
         now: Callable[[], float],
     ) -> None:
         self._cache = cache
-        self._cached_migrations = board
+        self._cached_migrations = migrations
         self._settings = settings
         self._now = now
         self._matcher = NodeMatcher(cache, now)
@@ -277,19 +277,19 @@ class PlacementAdvisor:
             self._changed("Pod", (pod.namespace, pod.name), "")
         cache.listen(self._changed)
 
-    def advise(self, newcomer: NewPod) -> PlacementAdvice:
+    def advise(self, new_pod: NewPod) -> PlacementAdvice:
         """Say where a pod is expected and which nodes it should avoid; nothing about pods that we place ourselves."""
-        if labels.PLACEHOLDER in newcomer.labels or labels.WITHHELD in newcomer.annotations:
+        if labels.PLACEHOLDER in new_pod.labels or labels.WITHHELD in new_pod.annotations:
             return NO_ADVICE
-        expected, avoid = self._expected(newcomer), self._avoid(newcomer)
+        expected, avoid = self._expected(new_pod), self._avoid(new_pod)
         return PlacementAdvice(expected, avoid) if expected is not None or avoid else NO_ADVICE
 
     def leaves_any(self, avoid: Collection[str], pod: Raw) -> bool:
         """Whether a pod that avoids these nodes matches any other node, with or without room now."""
         return self._matcher.has_any(pod, (name for name in self._open if name not in avoid))
 
-    def _expected(self, newcomer: NewPod) -> ExpectedMove | None:
-        owner = newcomer.owner
+    def _expected(self, new_pod: NewPod) -> ExpectedMove | None:
+        owner = new_pod.owner
         if owner is None or not owner.uid:
             return None
         known = [
@@ -298,11 +298,11 @@ class PlacementAdvisor:
             if (each := self._cached_migrations.get(key)) is not None
         ]
         # A pod anywhere may name this owner's UID; only in the owner's namespace it can be true.
-        near = (each for each in known if each.namespace == newcomer.namespace)
+        near = (each for each in known if each.namespace == new_pod.namespace)
         under_way = [each for each in near if _steers(each, owner.uid)]
-        found = next((each for each in under_way if _is_its_pod(each, newcomer)), None)
+        found = next((each for each in under_way if _is_its_pod(each, new_pod)), None)
         if found is None:
-            waiting = (each for each in under_way if self._waits_for(each, newcomer))
+            waiting = (each for each in under_way if self._waits_for(each, new_pod))
             found = min(waiting, key=lambda each: (each.status.start_time or 0.0, each.name), default=None)
         if found is None:
             return None
@@ -324,32 +324,32 @@ class PlacementAdvisor:
         row: Node | None = self._cache.row("Node", name)
         return row.labels.get(HOSTNAME, "") if row is not None else ""
 
-    def _waits_for(self, migration: PodMigration, newcomer: NewPod) -> bool:
+    def _waits_for(self, migration: PodMigration, new_pod: NewPod) -> bool:
         """Whether a migration waits for a pod like this one, as far as can be known before it exists."""
         progress = migration.status
         if progress.step not in _WAITING or progress.replacement is not None:
             return False
-        if newcomer.owner is not None and newcomer.owner.kind == "StatefulSet":
-            return newcomer.name == migration.spec.pod.name
+        if new_pod.owner is not None and new_pod.owner.kind == "StatefulSet":
+            return new_pod.name == migration.spec.pod.name
         # If a newer pod is labelled already, that is the replacement, and this pod comes from a scale-up.
         others = self._labelled.get((migration.namespace, migration.name), {})
-        mine = (newcomer.namespace, newcomer.name)
+        mine = (new_pod.namespace, new_pod.name)
         return all(uid == progress.pod_uid or key == mine for key, uid in others.items())
 
-    def _avoid(self, newcomer: NewPod) -> Mapping[str, str]:
-        if newcomer.labels.get(labels.RESCHEDULING) == "disabled":
+    def _avoid(self, new_pod: NewPod) -> Mapping[str, str]:
+        if new_pod.labels.get(labels.RESCHEDULING) == "disabled":
             return {}
-        holder = find_record_owner(newcomer, self._cache)
+        holder = find_record_owner(new_pod, self._cache)
         if holder.kind == "DaemonSet":
             return {}
         failures: dict[str, NodeFailure] = {}
         if holder.record:
-            known = _record(holder.record).get(record.entry_name(holder.kind, newcomer.name, ""))
-            if known is not None and not _is_of_another_template(known, holder, newcomer):
+            known = _record(holder.record).get(record.entry_name(holder.kind, new_pod.name, ""))
+            if known is not None and not _is_of_another_template(known, holder, new_pod):
                 failures = known.recent_failures(self._now(), self._settings().forget_after)
-        if holder.retries and newcomer.owner is not None:
-            for failure in self._recent.of(newcomer.namespace, newcomer.owner.uid):
-                if newcomer.owner.kind != "StatefulSet" or failure.pod == newcomer.name:
+        if holder.retries and new_pod.owner is not None:
+            for failure in self._recent.of(new_pod.namespace, new_pod.owner.uid):
+                if new_pod.owner.kind != "StatefulSet" or failure.pod == new_pod.name:
                     failures.setdefault(failure.node, NodeFailure(failure.seen, failure.reason))
         # Only existing nodes are avoided: an annotation may name anything.
         failures = {node: each for node, each in failures.items() if self._cache.row("Node", node) is not None}
@@ -393,19 +393,19 @@ def _steers(migration: PodMigration, controller: str) -> bool:
     )
 
 
-def _is_its_pod(migration: PodMigration, newcomer: NewPod) -> bool:
+def _is_its_pod(migration: PodMigration, new_pod: NewPod) -> bool:
     """Whether the pod is labelled for the migration, or recorded in it."""
-    if newcomer.labels.get(labels.MIGRATION_ID) == migration.name:
-        return newcomer.uid != migration.status.pod_uid
+    if new_pod.labels.get(labels.MIGRATION_ID) == migration.name:
+        return new_pod.uid != migration.status.pod_uid
     known = migration.status.replacement
-    if known is None or not newcomer.name:
+    if known is None or not new_pod.name:
         return False
-    return known.uid == newcomer.uid if known.uid and newcomer.uid else known.name == newcomer.name
+    return known.uid == new_pod.uid if known.uid and new_pod.uid else known.name == new_pod.name
 
 
-def _is_of_another_template(entry: RecordEntry, holder: FailureRecordOwner, newcomer: NewPod) -> bool:
+def _is_of_another_template(entry: RecordEntry, holder: FailureRecordOwner, new_pod: NewPod) -> bool:
     """Whether the failures are of another template revision: a corrected template starts without failures."""
-    revision = newcomer.labels.get(_REVISIONS.get(holder.kind, ""), "")
+    revision = new_pod.labels.get(_REVISIONS.get(holder.kind, ""), "")
     return bool(entry.revision) and bool(revision) and entry.revision != revision
 
 

@@ -71,7 +71,7 @@ def _first(*parts: Raw) -> Raw:
 
 
 class _ExtenderRequest(NamedTuple):
-    newcomer: NewPod
+    new_pod: NewPod
     pod: Raw
     names: list[str]
     whole: dict[str, Raw] | None
@@ -105,7 +105,7 @@ class Extender:
         return msgspec.json.encode([_Score(name, scores.get(name, _BETWEEN)) for name in asked.names])
 
     def _refused(self, asked: _ExtenderRequest) -> Mapping[str, str]:
-        avoid = self._advice(asked.newcomer).avoid
+        avoid = self._advice(asked.new_pod).avoid
         refused = {name: avoid[name] for name in asked.names if name in avoid} if avoid else {}
         if not all(name in refused for name in asked.names):
             return refused
@@ -113,11 +113,11 @@ class Extender:
             # A nominated node is sent alone, and all others come next; or others have no room now, which preemption or
             # time may change. Going back to where it failed would only use up its retries.
             return refused
-        self._report(asked.newcomer, _all_refused(refused))
+        self._report(asked.new_pod, _all_refused(refused))
         return {}
 
     def _scores(self, asked: _ExtenderRequest) -> Mapping[str, int]:
-        advice = self._advice(asked.newcomer)
+        advice = self._advice(asked.new_pod)
         scores = dict.fromkeys(advice.avoid, _LOWEST)
         if advice.expected is not None:
             scores[advice.expected.source] = _LOWEST
@@ -125,15 +125,15 @@ class Extender:
                 scores[advice.expected.target] = _HIGHEST
         return scores
 
-    def _advice(self, newcomer: NewPod) -> PlacementAdvice:
-        return NO_ADVICE if newcomer.namespace in self._excluded() else self._advisor.advise(newcomer)
+    def _advice(self, new_pod: NewPod) -> PlacementAdvice:
+        return NO_ADVICE if new_pod.namespace in self._excluded() else self._advisor.advise(new_pod)
 
     def _or_none(self, decide: Callable[[_ExtenderRequest], T], asked: _ExtenderRequest) -> T | None:
         try:
             return decide(asked)
         except Exception:  # noqa: BLE001 - an internal error must never keep a pod from being placed
-            newcomer = asked.newcomer
-            _log.exception("extender failed: internal error", namespace=newcomer.namespace, pod=newcomer.name)
+            new_pod = asked.new_pod
+            _log.exception("extender failed: internal error", namespace=new_pod.namespace, pod=new_pod.name)
             return None
 
 
@@ -168,7 +168,7 @@ def _read(body: bytes) -> _ExtenderRequest:
     if not present(pod):
         raise ReviewError(400, "ExtenderArgs without Pod: there is no pod to place")
     try:
-        newcomer = read_new_pod(pod)
+        new_pod = read_new_pod(pod)
     except NotAPodError as error:
         raise ReviewError(400, f"Pod: {error}") from None
     whole: dict[str, Raw] | None = None
@@ -183,7 +183,7 @@ def _read(body: bytes) -> _ExtenderRequest:
         raise ReviewError(400, "ExtenderArgs with neither NodeNames nor Nodes: there is no node to choose from")
     if not names:
         raise ReviewError(400, "ExtenderArgs with an empty list of nodes: there is no node to choose from")
-    return _ExtenderRequest(newcomer, pod, names, whole, list(items))
+    return _ExtenderRequest(new_pod, pod, names, whole, list(items))
 
 
 def _part(raw: Raw, form: type[T], path: str) -> T:

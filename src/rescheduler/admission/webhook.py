@@ -182,28 +182,28 @@ class PodMutator:
             return answer(asked, [])
         raw = asked.request.object
         try:
-            newcomer = read_new_pod(raw, asked.namespace)
+            new_pod = read_new_pod(raw, asked.namespace)
         except NotAPodError as error:
             _log.info("object is not a pod, admitted unchanged", review=asked.uid, why=str(error))
             return answer(asked, [])
-        probe = labels.PROBE in newcomer.labels
-        if newcomer.namespace in self._excluded() and not probe:
+        probe = labels.PROBE in new_pod.labels
+        if new_pod.namespace in self._excluded() and not probe:
             return answer(asked, [])
-        advice = NO_ADVICE if probe else self._advisor.advise(newcomer)
+        advice = NO_ADVICE if probe else self._advisor.advise(new_pod)
         if advice.avoid and not self._may_avoid(advice.avoid, raw):
             advice = replace(advice, avoid=NO_ADVICE.avoid)
         if advice == NO_ADVICE and not probe:
-            return answer(asked, [], _warnings(newcomer))
+            return answer(asked, [], _warnings(new_pod))
         try:
             pod: Json = msgspec.json.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             _log.info("object is not a pod, admitted unchanged", review=asked.uid, why=str(error))
             return answer(asked, [])
-        return answer(asked, patch_for(pod, advice, self._now()), _warnings(newcomer))
+        return answer(asked, patch_for(pod, advice, self._now()), _warnings(new_pod))
 
 
-def _warnings(newcomer: NewPod) -> tuple[str, ...]:
+def _warnings(new_pod: NewPod) -> tuple[str, ...]:
     """Warnings for a person who creates a pod; a controller would only log them."""
-    notes = newcomer.annotations
+    notes = new_pod.annotations
     misspelt = labels.MISSPELT_RETRIES in notes and labels.SCHEDULING_RETRIES not in notes
-    return (_MISSPELT,) if misspelt and newcomer.owner is None else ()
+    return (_MISSPELT,) if misspelt and new_pod.owner is None else ()

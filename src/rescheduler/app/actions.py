@@ -45,7 +45,7 @@ class PageActions:
     client: ApiClient
     recorder: EventRecorder
     pausing: PauseStore
-    board: MigrationCache
+    migrations: MigrationCache
     heard: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica applies it at once."""
     empties: Callable[[], bool]
@@ -57,8 +57,8 @@ class PageActions:
 
     def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
         """Add the migrations that belong to the same proposals."""
-        chosen = [found for key in keys if (found := self.board.get(key)) is not None]
-        all_of_them = add_group_members(chosen, self.board.active())
+        chosen = [found for key in keys if (found := self.migrations.get(key)) is not None]
+        all_of_them = add_group_members(chosen, self.migrations.active())
         return list(dict.fromkeys([*keys, *((each.namespace, each.name) for each in all_of_them)]))
 
     async def pause(self, by: str, reason: str) -> str:

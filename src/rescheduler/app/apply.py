@@ -165,7 +165,7 @@ async def _made(
     client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[ObjectKey, PodMigration], *, dry: bool
 ) -> dict[ObjectKey, AppliedMove]:
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
-    journal = MigrationClient(client)
+    migration_client = MigrationClient(client)
     entries: dict[ObjectKey, AppliedMove] = {}
     fallen: dict[int, str] = {}
     for one in checked:
@@ -176,20 +176,22 @@ async def _made(
             entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, fallen[move.proposal])
         else:
             try:
-                entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, await journal.add(order))
+                entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, await migration_client.add(order))
             except ApiError as error:
                 if error.status not in _REFUSALS:
                     raise
                 entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, str(error))
                 fallen[move.proposal] = f"{move.namespace}/{move.pod}, which belongs to it, is refused"
-                await _take_back(journal, entries, move.proposal, fallen[move.proposal])
+                await _take_back(migration_client, entries, move.proposal, fallen[move.proposal])
     return entries
 
 
-async def _take_back(journal: MigrationClient, entries: dict[ObjectKey, AppliedMove], proposal: int, why: str) -> None:
+async def _take_back(
+    migration_client: MigrationClient, entries: dict[ObjectKey, AppliedMove], proposal: int, why: str
+) -> None:
     for key, entry in entries.items():
         if entry.move.proposal == proposal and entry.migration is not None:
-            await journal.remove(entry.migration)
+            await migration_client.remove(entry.migration)
             entries[key] = AppliedMove(entry.move, ApplyOutcome.REFUSED, None, why)
 
 

@@ -110,16 +110,18 @@ class UninstallResult:
 class Uninstaller:
     """One cleanup; calls `tell` with a line of text for each thing that it undoes."""
 
-    def __init__(self, client: ApiClient, manner: MigrationSettings, tell: Tell) -> None:
+    def __init__(self, client: ApiClient, settings: MigrationSettings, tell: Tell) -> None:
         self._client = client
         self._tell = tell
-        self._journal, self._observer, self._writer = (
+        self._migration_client, self._observer, self._writer = (
             MigrationClient(client),
             MigrationObserver(client),
             CommandSender(client),
         )
-        self._lifecycle = Lifecycle(manner)
-        self._migrator = MigrationExecutor(self._journal, self._observer, self._writer, lambda: self._lifecycle, _never)
+        self._lifecycle = Lifecycle(settings)
+        self._executor = MigrationExecutor(
+            self._migration_client, self._observer, self._writer, lambda: self._lifecycle, _never
+        )
         self._ended: dict[tuple[str, str], Phase] = {}
         self._things = 0
 
@@ -138,7 +140,7 @@ class Uninstaller:
         migrations, _ = await self._migrations()
         lines = [f"roll back migration {each.full_name}" for each in migrations if not each.status.over]
         cache = await self._listed()
-        todo, _ = await self._sweeper(cache).preview(self._fate)
+        todo, _ = await self._cleaner(cache).preview(self._fate)
         lines += [str(command) for command in todo]
         lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
         lines += [f"patch {_title(each)}: forget where its pods failed" for each in find_recorded(cache)]
@@ -149,7 +151,7 @@ class Uninstaller:
     async def _migrations(self) -> tuple[list[PodMigration], list[str]]:
         """All migrations, after reporting malformed ones; none if the kind is not installed."""
         try:
-            migrations, complaints = await self._journal.all()
+            migrations, complaints = await self._migration_client.all()
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -166,8 +168,8 @@ class Uninstaller:
             async with asyncio.timeout(_PATIENCE):
                 while found is not None and not found.status.over:
                     await self._cancel(found)
-                    wait = await self._migrator.execute(key, time.time, lambda _: ())
-                    found = await self._journal.read(*key)
+                    wait = await self._executor.execute(key, time.time, lambda _: ())
+                    found = await self._migration_client.read(*key)
                     if found is not None and not found.status.over:
                         await asyncio.sleep(wait or 0.0)
         except TimeoutError:
@@ -184,7 +186,7 @@ class Uninstaller:
         progress = self._lifecycle.cancel(scene, _REASON).status
         if progress != migration.status:
             try:
-                await self._journal.store(migration, progress)
+                await self._migration_client.store(migration, progress)
             except StaleError:
                 return  # another client wrote to it: the caller reads it again
 
@@ -193,14 +195,14 @@ class Uninstaller:
         left: list[str] = []
         for _ in range(_ROUNDS):
             cache = await self._listed()
-            sweeper = self._sweeper(cache)
-            todo, stuck = await sweeper.preview(self._fate)
+            cleaner = self._cleaner(cache)
+            todo, stuck = await cleaner.preview(self._fate)
             left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
             left += [f"{_title(each)} has a record of failures" for each in find_recorded(cache)]
             left += [f"{_title(each)} has the trace of a move" for each in find_traced(cache)]
             if not left:
                 break
-            await sweeper.clean(self._fate)
+            await cleaner.clean(self._fate)
             await erase(cache, self._observer, self._writer, self._told)
             await wipe(cache, self._observer, self._writer, self._told)
             await CordonController(
@@ -241,7 +243,7 @@ class Uninstaller:
             sink.complete()
         return cache
 
-    def _sweeper(self, cache: ClusterCache) -> OrphanCleaner:
+    def _cleaner(self, cache: ClusterCache) -> OrphanCleaner:
         return OrphanCleaner(cache, self._observer, self._writer, self._told)
 
     def _told(self, command: Command) -> None:

@@ -129,7 +129,7 @@ class Api:
         self._state = state
         self._files = files if files is not None else PageFiles()
         self._hub = EventHub()
-        self._pulse = Broadcaster(state, self._hub)
+        self._broadcaster = Broadcaster(state, self._hub)
         self._columns: tuple[tuple[int, int], JsonBody] | None = None
         self._plan: tuple[TimedPlan | None, PlanDocument] = (None, NONE)
         self._configuration: tuple[int, JsonBody] | None = None
@@ -164,7 +164,7 @@ class Api:
         app.on_shutdown.append(self._end)
 
     async def _beating(self, app: web.Application) -> AsyncGenerator[None]:
-        running = [asyncio.create_task(each.run()) for each in (self._pulse, self._state.measuring)]
+        running = [asyncio.create_task(each.run()) for each in (self._broadcaster, self._state.measuring)]
         yield
         for each in running:
             each.cancel()
@@ -179,9 +179,9 @@ class Api:
         return await json_response(request, overview(self._state))
 
     async def _nodes(self, request: web.Request) -> web.Response:
-        of = (self._state.loads.changes, self._pulse.revision)
+        of = (self._state.loads.changes, self._broadcaster.revision)
         if self._columns is None or self._columns[0] != of:
-            self._columns = of, JsonBody(encode_json(columns(self._state, self._pulse.revision)))
+            self._columns = of, JsonBody(encode_json(columns(self._state, self._broadcaster.revision)))
         return await json_response(request, self._columns[1])
 
     async def _node(self, request: web.Request) -> web.Response:
@@ -241,7 +241,7 @@ class Api:
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         replica = self._state.replica.identity
-        hello = {"now": self._state.now(), "replica": replica, "revision": self._pulse.revision}
+        hello = {"now": self._state.now(), "replica": replica, "revision": self._broadcaster.revision}
         return await self._hub.stream(request, hello)
 
 

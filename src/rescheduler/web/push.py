@@ -199,7 +199,7 @@ class Broadcaster:
             moves.changed.clear()
         for key in list(islice(moves.changed, _MIGRATIONS)):
             del moves.changed[key]
-            migration = self._showing.board.get(key)
+            migration = self._showing.migrations.get(key)
             if migration is None:
                 hub.publish("gone", {"namespace": key[0], "name": key[1]})
             else:

@@ -88,8 +88,8 @@ class MigrationTracker:
     Steps follow each other within milliseconds, and a PodMigration shows only the current one, so they are kept here.
     """
 
-    def __init__(self, board: MigrationCache, now: Callable[[], float], touch: Callable[[str], None]) -> None:
-        self._board = board
+    def __init__(self, migrations: MigrationCache, now: Callable[[], float], touch: Callable[[str], None]) -> None:
+        self._migrations = migrations
         self._now = now
         self._touch = touch
         self._history: dict[ObjectKey, list[StepStart]] = {}
@@ -101,9 +101,9 @@ class MigrationTracker:
         """The number of migrations seen completed, those that were cleaned up since included."""
         self.changed: dict[ObjectKey, None] = {}
         """Migrations that have changed or gone, in order; `Broadcaster` clears it."""
-        for each in board.all():
+        for each in migrations.all():
             self._hear((each.namespace, each.name), ours=False)
-        board.listen(lambda key, ours: self._hear(key, ours=ours))
+        migrations.listen(lambda key, ours: self._hear(key, ours=ours))
 
     def history(self, key: ObjectKey) -> tuple[StepStart, ...]:
         """Get the steps that a migration was seen in, the oldest first."""
@@ -119,11 +119,11 @@ class MigrationTracker:
 
     def awaiting(self) -> list[PodMigration]:
         """List the migrations that need approval, the oldest first."""
-        found = [each for each in self._board.active() if each.awaits_approval]
+        found = [each for each in self._migrations.active() if each.awaits_approval]
         return sorted(found, key=lambda each: (each.metadata.creation_timestamp or 0.0, each.namespace, each.name))
 
     def _hear(self, key: ObjectKey, *, ours: bool) -> None:
-        migration = self._board.get(key)
+        migration = self._migrations.get(key)
         self.changed[key] = None
         self._go(key, _way(migration))
         if migration is None:
@@ -214,7 +214,7 @@ class PageState:
     live_config: LiveConfig
     replica: ReplicaInfo
     cache: ClusterCache
-    board: MigrationCache
+    migrations: MigrationCache
     loads: NodeStatsTracker
     moves: MigrationTracker
     plans: PlanCache

@@ -20,7 +20,7 @@ def in_zone(*zones: str) -> Json:
 
 
 def leaves(world: World, *avoid: str, **spec: Any) -> bool:
-    return world.knowledge().leaves_any(avoid, Raw(json.dumps(pod_json(spec=spec)).encode()))
+    return world.placement_advisor().leaves_any(avoid, Raw(json.dumps(pod_json(spec=spec)).encode()))
 
 
 def zoned() -> World:

@@ -31,7 +31,7 @@ class World:
         self.authority = new_authority("test", self.now)
         self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
         self.pair = self.renew()
-        self.keeper = CertificateSource(from_files(self.certificate, self.key))
+        self.source = CertificateSource(from_files(self.certificate, self.key))
 
     def renew(self, authority: KeyPair | None = None) -> KeyPair:
         self.pair = new_serving(authority or self.authority, [HOST], self.now)
@@ -65,8 +65,8 @@ def with_rsa(authority: KeyPair) -> KeyPair:
 
 @asynccontextmanager
 async def serving(world: World) -> AsyncIterator[str]:
-    assert await world.keeper.refresh()
-    async with AdmissionServer({"/echo": bytes}, world.keeper.context, Address(HOST, 0)) as server:
+    assert await world.source.refresh()
+    async with AdmissionServer({"/echo": bytes}, world.source.context, Address(HOST, 0)) as server:
         yield f"https://{HOST}:{server.address.port}"
 
 
@@ -94,7 +94,7 @@ async def test_a_pair_that_has_changed_is_served_to_new_connections_and_old_ones
         await call(session, url, trust)
         for _ in range(3):
             pair = world.renew()
-            assert await world.keeper.refresh()
+            assert await world.source.refresh()
             assert await served(url, trust) == pair.certificate
             await call(session, url, trust)  # on the connection of the first call
 
@@ -121,7 +121,7 @@ async def test_no_call_fails_while_certificates_and_authorities_change_under_loa
             while calls < goal:  # noqa: ASYNC110 - the callers count
                 await asyncio.sleep(0)
             pair = world.renew(other if round_ % 2 else None)
-            assert await world.keeper.refresh()
+            assert await world.source.refresh()
             assert await served(url, trust) == pair.certificate
         done.set()
     assert calls >= 200
@@ -134,7 +134,7 @@ async def test_a_pair_of_another_kind_of_key_takes_the_place_of_the_old_one(tmp_
     async with serving(world) as url:
         for pair in (with_rsa(world.authority), world.pair, with_rsa(world.authority)):
             world.write(pair)
-            assert await world.keeper.refresh()
+            assert await world.source.refresh()
             assert await served(url, trust) == pair.certificate
 
 
@@ -157,31 +157,31 @@ async def test_files_that_make_no_sense_change_nothing_and_are_told_of_once(tmp_
         if what == "gone":
             world.key.unlink()
         with capture_logs() as logs:
-            assert await world.keeper.refresh()
-            assert await world.keeper.refresh()
+            assert await world.source.refresh()
+            assert await world.source.refresh()
         (warning,) = logs
         assert warning["event"] == "webhook certificate not reloaded"
         assert str(world.key) in warning["why"]
-        assert world.keeper.why
+        assert world.source.why
         assert await served(url, trust) == before.certificate
         world.write(after)
-        assert await world.keeper.refresh()
-        assert (world.keeper.why, await served(url, trust)) == ("", after.certificate)
+        assert await world.source.refresh()
+        assert (world.source.why, await served(url, trust)) == ("", after.certificate)
 
 
 async def test_without_a_certificate_there_is_nothing_to_serve_and_a_reason(tmp_path: Path) -> None:
-    keeper = CertificateSource(from_files(tmp_path / "tls.crt", tmp_path / "tls.key"))
-    assert not await keeper.refresh()
-    assert "cannot read" in keeper.why
+    source = CertificateSource(from_files(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    assert not await source.refresh()
+    assert "cannot read" in source.why
 
 
 async def test_a_source_that_fails_in_words_is_no_crash() -> None:
     async def nothing() -> KeyPair:
         raise CertificateError("nothing here")
 
-    keeper = CertificateSource(nothing)
-    assert not await keeper.refresh()
-    assert keeper.why == "nothing here"
+    source = CertificateSource(nothing)
+    assert not await source.refresh()
+    assert source.why == "nothing here"
 
 
 async def test_clients_that_offer_http2_get_http1(tmp_path: Path) -> None:

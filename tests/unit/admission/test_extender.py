@@ -29,10 +29,10 @@ class Case:
 
     def __init__(self, world: World | None = None) -> None:
         self.told: list[tuple[str, str]] = []
-        self.extender = Extender((world or failing("one")).knowledge(), self._tell, lambda: ("kube-system",))
+        self.extender = Extender((world or failing("one")).placement_advisor(), self._tell, lambda: ("kube-system",))
 
-    def _tell(self, newcomer: NewPod, reason: str) -> None:
-        self.told.append((newcomer.name, reason))
+    def _tell(self, new_pod: NewPod, reason: str) -> None:
+        self.told.append((new_pod.name, reason))
 
     def filter(self, *nodes: str, pod: Json | None = None) -> Json:
         result: Json = json.loads(self.extender.filter(by_name(*nodes, pod=pod)))
@@ -180,12 +180,14 @@ def test_what_are_no_arguments_is_refused_with_the_reason(body: bytes, why: str)
 
 def test_a_fault_of_ours_is_logged_and_the_pod_is_placed_all_the_same() -> None:
     class Broken(PlacementAdvisor):
-        def advise(self, newcomer: NewPod) -> PlacementAdvice:
-            raise RuntimeError(f"no idea about {newcomer.name}")
+        def advise(self, new_pod: NewPod) -> PlacementAdvice:
+            raise RuntimeError(f"no idea about {new_pod.name}")
 
     world = World()
     case = Case()
-    case.extender = Extender(Broken(world.cache, world.board, world.knowledge()._settings, lambda: NOW), case._tell)
+    case.extender = Extender(
+        Broken(world.cache, world.migrations, world.placement_advisor()._settings, lambda: NOW), case._tell
+    )
     with capture_logs() as logs:
         assert case.filter("one", "two")["NodeNames"] == ["one", "two"]
         assert case.scores("one", "two") == {"one": 5, "two": 5}

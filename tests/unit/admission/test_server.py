@@ -35,8 +35,8 @@ ROUTES: dict[str, Callable[[bytes], bytes]] = {"/echo": bytes, "/large": bytes, 
 
 
 @asynccontextmanager
-async def running(manner: ServerLimits = QUICK) -> AsyncIterator[AdmissionServer]:
-    async with asyncio.timeout(SECONDS), AdmissionServer(ROUTES, None, Address(HOST, 0), manner) as server:
+async def running(limits: ServerLimits = QUICK) -> AsyncIterator[AdmissionServer]:
+    async with asyncio.timeout(SECONDS), AdmissionServer(ROUTES, None, Address(HOST, 0), limits) as server:
         yield server
 
 
@@ -213,10 +213,10 @@ async def test_one_that_does_not_take_its_answer_is_given_up() -> None:
         return body
 
     size = 20 * 2**20
-    manner = replace(QUICK, to_send=SECONDS / 2, bodies={"/large": 2 * size}, at_once=4 * size)
+    limits = replace(QUICK, to_send=SECONDS / 2, bodies={"/large": 2 * size}, at_once=4 * size)
     async with (
         asyncio.timeout(10 * SECONDS),
-        AdmissionServer({"/large": answer}, None, Address(HOST, 0), manner) as server,
+        AdmissionServer({"/large": answer}, None, Address(HOST, 0), limits) as server,
     ):
         server.report = lambda route, status, seconds: told.put_nowait(status)
         async with line(server) as (reader, writer):

@@ -59,9 +59,9 @@ def routes() -> dict[str, Handler]:
     """All that we serve, on a cluster where pods of `web` have failed."""
     world = World()
     world.deployment(record("one", "two"))
-    knowledge = world.knowledge()
-    extender = Extender(knowledge, lambda newcomer, why: None)
-    mutation = PodMutator(knowledge, lambda: ("kube-system",), lambda: NOW)
+    placement_advisor = world.placement_advisor()
+    extender = Extender(placement_advisor, lambda new_pod, why: None)
+    mutation = PodMutator(placement_advisor, lambda: ("kube-system",), lambda: NOW)
     return {
         "/mutate": mutation.review,
         "/extender/filter": extender.filter,
@@ -190,12 +190,12 @@ async def test_noise_where_a_handshake_should_be(caplog: pytest.LogCaptureFixtur
     async def given() -> KeyPair:
         return new_serving(authority, [HOST], now)
 
-    keeper = CertificateSource(given)
-    assert await keeper.refresh()
+    source = CertificateSource(given)
+    assert await source.refresh()
     trust = ssl.create_default_context(cadata=authority.certificate.decode())
     rng = Random(7)
     async with AdmissionServer(
-        {"/echo": bytes}, keeper.context, Address(HOST, 0), ServerLimits(handshake=60.0)
+        {"/echo": bytes}, source.context, Address(HOST, 0), ServerLimits(handshake=60.0)
     ) as server:
         for number in range(300):
             reader, writer = await asyncio.open_connection(HOST, server.address.port)

@@ -32,7 +32,7 @@ def mutation(world: World | None = None) -> PodMutator:
         world = World()
         world.migration()
         world.deployment(record("three"))
-    return PodMutator(world.knowledge(), lambda: ("kube-system",), lambda: NOW)
+    return PodMutator(world.placement_advisor(), lambda: ("kube-system",), lambda: NOW)
 
 
 def response(body: bytes, by: PodMutator | None = None) -> Json:
@@ -160,11 +160,11 @@ def test_what_is_no_review_is_refused_with_the_reason(body: bytes, why: str) -> 
 
 def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None:
     class Broken(PlacementAdvisor):
-        def advise(self, newcomer: NewPod) -> PlacementAdvice:
-            raise RuntimeError(f"no idea about {newcomer.namespace}")
+        def advise(self, new_pod: NewPod) -> PlacementAdvice:
+            raise RuntimeError(f"no idea about {new_pod.namespace}")
 
     world = World()
-    broken = Broken(world.cache, world.board, world.knowledge()._settings, lambda: NOW)
+    broken = Broken(world.cache, world.migrations, world.placement_advisor()._settings, lambda: NOW)
     with capture_logs() as logs:
         found = response(review(pod_json()), PodMutator(broken, tuple, lambda: NOW))
     assert found["allowed"] is True

@@ -42,12 +42,14 @@ class World:
     def __init__(self, *nodes: str) -> None:
         self.time = NOW
         self.cache = ClusterCache("test")
-        self.board = MigrationCache()
+        self.migrations = MigrationCache()
         for name in nodes or ("one", "two", "three"):
             self.node(name)
 
-    def knowledge(self, *, gate: bool = False) -> PlacementAdvisor:
-        return PlacementAdvisor(self.cache, self.board, lambda: AdvisorSettings(FORGET_AFTER, gate), lambda: self.time)
+    def placement_advisor(self, *, gate: bool = False) -> PlacementAdvisor:
+        return PlacementAdvisor(
+            self.cache, self.migrations, lambda: AdvisorSettings(FORGET_AFTER, gate), lambda: self.time
+        )
 
     def put(self, kind: str, metadata: Json, **sections: Any) -> None:
         whole = {"namespace": "shop", "uid": f"{metadata['name']}-uid", "resourceVersion": "1"} | metadata
@@ -84,11 +86,11 @@ class World:
         }
         order = migration_spec(pod, strategy="LoadBalancing")
         found = pod_migration("shop", name, order, MigrationStatus(**(known | more)), f"{name}-uid", version, NOW)
-        self.board.put(found)
+        self.migrations.put(found)
         return found
 
 
-def newcomer(owner: Owner | None = WEB, name: str = "", **more: Any) -> NewPod:
+def new_pod(owner: Owner | None = WEB, name: str = "", **more: Any) -> NewPod:
     """A pod that its controller is about to make."""
     return NewPod("shop", name, **({"owner": owner} | more))
 

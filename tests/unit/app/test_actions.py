@@ -130,6 +130,6 @@ async def test_what_stands_or_falls_together_is_asked_for_together(tmp_path: Pat
             ("other", "else", Phase.PENDING),
         ):
             order = migration_spec("web", proposal=proposal, members=2, approval_required=True)
-            doing.board.put(pod_migration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
+            doing.migrations.put(pod_migration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
         both = [("shop", "one"), ("shop", "gone"), ("shop", "two")]
         assert doing.together([("shop", "one"), ("shop", "gone")]) == both

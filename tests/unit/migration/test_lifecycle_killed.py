@@ -21,7 +21,7 @@ def pods(world: World) -> dict[str, str]:
     return {name: body["spec"].get("nodeName", "") for (kind, name), body in world.objects.items() if kind == "Pod"}
 
 
-async def killed(world: World, manner: MigrationSettings) -> tuple[bool, MigrationStatus]:
+async def killed(world: World, settings: MigrationSettings) -> tuple[bool, MigrationStatus]:
     """Whether it died on the way, and how the next one ended it."""
     died = False
     try:
@@ -29,7 +29,7 @@ async def killed(world: World, manner: MigrationSettings) -> tuple[bool, Migrati
     except Killed:
         died = True
     world.dies_after = 0
-    return died, await world.work(manner)
+    return died, await world.work(settings)
 
 
 @pytest.mark.parametrize("steered", list(SteeringMethod))
@@ -44,29 +44,29 @@ async def test_a_move_ends_with_nothing_left(kind: str, steered: SteeringMethod)
     assert bool(touched) == (steered is SteeringMethod.TEMPLATE and kind == "ReplicaSet")
 
 
-@pytest.mark.parametrize("manner", [GOES_ON, TIME_IS_UP], ids=["goes on", "rolls back"])
+@pytest.mark.parametrize("settings", [GOES_ON, TIME_IS_UP], ids=["goes on", "rolls back"])
 @pytest.mark.parametrize("steered", list(SteeringMethod))
 @pytest.mark.parametrize("kind", KINDS)
 async def test_whoever_comes_after_a_kill_leaves_nothing_behind(
-    kind: str, steered: SteeringMethod, manner: MigrationSettings
+    kind: str, steered: SteeringMethod, settings: MigrationSettings
 ) -> None:
     phases = set()
     for writes in count(1):
         world = World(steered, kind, dies_after=writes)
-        died, progress = await killed(world, manner)
+        died, progress = await killed(world, settings)
         where = f"killed right after {world.history[writes - 1] if died else 'nothing'} ({writes})"
         assert remains(world) == [], where
         assert len(pods(world)) == 2, where
         assert all(pods(world).values()), where
         phases.add(progress.phase)
-        if manner is GOES_ON:
+        if settings is GOES_ON:
             assert progress.phase is Phase.COMPLETED, where
             if steered is SteeringMethod.NOMINATE:
                 assert "two" in pods(world).values(), where
         if not died:
             assert writes > 10, "so few writes are no move"
             break
-    assert (Phase.FAILED in phases) == (manner is TIME_IS_UP)
+    assert (Phase.FAILED in phases) == (settings is TIME_IS_UP)
 
 
 @pytest.mark.parametrize("before", list(SteeringMethod))

@@ -72,17 +72,17 @@ class World:
             self.objects["Pod", name]["metadata"]["ownerReferences"][0]["kind"] = self.kind
         self._made = 0
 
-    async def work(self, manner: MigrationSettings, looks: int = 60) -> MigrationStatus:
+    async def work(self, settings: MigrationSettings, looks: int = 60) -> MigrationStatus:
         """Work on the migration until it is over."""
-        migrator = MigrationExecutor(
+        executor = MigrationExecutor(
             cast("MigrationClient", self),
             cast("MigrationObserver", self),
             cast("CommandSender", self),
-            lambda: Lifecycle(manner),
+            lambda: Lifecycle(settings),
             _admit,
         )
         for _ in range(looks):
-            wait = await migrator.execute(("shop", "m"), lambda: self.now, lambda _: ())
+            wait = await executor.execute(("shop", "m"), lambda: self.now, lambda _: ())
             if self.kept.status.over and wait is None:
                 return self.kept.status
             self.now += max(wait or 0.0, 0.1)

@@ -183,4 +183,4 @@ def test_new_pods_avoid_the_nodes_of_before_as_soon_as_the_record_is_written() -
     world = worlds.World()
     text = format_record(merge_kse_record({}, {"": KseRecord(1, ("one",))}, worlds.NOW))
     world.deployment({labels.SCHEDULING_RETRIES: "3", labels.FAILURES: text})
-    assert set(world.knowledge().advise(worlds.newcomer()).avoid) == {"one"}
+    assert set(world.placement_advisor().advise(worlds.new_pod()).avoid) == {"one"}

@@ -32,16 +32,16 @@ class Stage:
     """A board, a cluster as it is told, and a logbook that keeps or refuses."""
 
     snapshot: ClusterSnapshot
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     stale: bool = False
 
     def __post_init__(self) -> None:
         now_live = live(policy=lambda: POLICY)
         self.reviewing = ApprovalRevalidator(
-            informers(migrations=self.board, capture=lambda: lambda: self.snapshot),
+            informers(migrations=self.migrations, capture=lambda: lambda: self.snapshot),
             now_live,
             cast("MigrationStore", self),
-            TimeWindows(self.board, now_live, lambda: NOW),
+            TimeWindows(self.migrations, now_live, lambda: NOW),
             lambda: NOW,
         )
 
@@ -49,11 +49,11 @@ class Stage:
         if self.stale:
             raise StaleError("changed")
         stored = replace(migration, status=progress, version=str(int(migration.metadata.resource_version) + 1))
-        self.board.put(stored)
+        self.migrations.put(stored)
         return stored
 
     def failed(self) -> dict[str, str]:
-        found = [each for each in self.board.all() if each.status.phase is Phase.FAILED]
+        found = [each for each in self.migrations.all() if each.status.phase is Phase.FAILED]
         return {each.name: each.status.message for each in found}
 
 
@@ -65,14 +65,14 @@ SWAP = cluster(node("one", cpu=4), node("two", cpu=4), pod("a", "one", cpu=3), p
 async def test_what_still_holds_waits_on() -> None:
     stage = Stage(ROOMY)
     for name in ("a", "b"):
-        stage.board.put(waiting(name, "two"))
+        stage.migrations.put(waiting(name, "two"))
     assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
     assert stage.failed() == {}
 
 
 async def test_what_is_refused_twice_in_a_row_is_given_up() -> None:
     stage = Stage(FULL)
-    stage.board.put(waiting("a", "two"))
+    stage.migrations.put(waiting("a", "two"))
     assert await stage.reviewing.revalidate() == 0
     stage.snapshot = ROOMY
     assert await stage.reviewing.revalidate() == 0
@@ -100,21 +100,21 @@ def test_a_move_that_promised_something_and_has_nothing_to_give_any_more_is_of_n
 
 async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gatekeeper() -> None:
     stage = Stage(FULL)
-    stage.board.put(replace(waiting("a", "two"), approved_by="me"))
+    stage.migrations.put(replace(waiting("a", "two"), approved_by="me"))
     assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
     stage = Stage(FULL)
-    stage.board.put(waiting("a", "two", strategy="Manual"))
+    stage.migrations.put(waiting("a", "two", strategy="Manual"))
     assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
 
 
 async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_pod_is_free() -> None:
     emptied = cluster(node("one", labels={labels.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
     stage = Stage(emptied)
-    stage.board.put(replace(waiting("a", "two"), status=MigrationStatus(source="one", target="two")))
+    stage.migrations.put(replace(waiting("a", "two"), status=MigrationStatus(source="one", target="two")))
     assert await stage.reviewing.revalidate() == 1
     (message,) = stage.failed().values()
     assert message == "given up while it waited for approval: node one is to be emptied, which needs no approval"
-    assert with_inflight_moves(emptied, stage.board.all(), 600.0).spoken_for == {}
+    assert with_inflight_moves(emptied, stage.migrations.all(), 600.0).spoken_for == {}
 
 
 def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
@@ -130,6 +130,6 @@ def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
 
 async def test_one_that_somebody_has_just_written_to_is_not_given_up() -> None:
     stage = Stage(FULL, stale=True)
-    stage.board.put(waiting("a", "two"))
+    stage.migrations.put(waiting("a", "two"))
     assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
     assert stage.failed() == {}

@@ -61,7 +61,7 @@ class Played:
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.watch, self.carry, self.duty = (Part(self.log, name) for name in ("watching", "carrying", "duty"))
+        self.watch, self.carry, self.task = (Part(self.log, name) for name in ("watching", "carrying", "duty"))
         self.serve = Part(self.log, "serving")
         self.open = True
         self.leading = asyncio.Event()
@@ -103,7 +103,7 @@ class Played:
             gate=cast("StartGate", self),
             migrations=cast("MigrationController", _Seat(self.carry.run, drain=self.park)),
             startup_tasks=[PeriodicTask(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
-            leader_tasks=[self.duty],
+            leader_tasks=[self.task],
             shutdown_tasks=[PeriodicTask("last", 0.0, last)],
             grace=lambda: GRACE,
             replica_tasks=[self.serve] if self.serves else [],
@@ -247,7 +247,7 @@ def test_a_part_that_crashes_ends_it_with_its_error(part: str) -> None:
 def test_a_duty_that_crashes_ends_it_with_its_error() -> None:
     def played() -> Played:
         one = Played()
-        one.duty.crashes = 20.0
+        one.task.crashes = 20.0
         return one
 
     found = lived(played, stop_after=None, error=CrashError)

@@ -58,14 +58,14 @@ class Stage:
         return self.admitted
 
     async def work(self) -> float | None:
-        migrator = MigrationExecutor(
+        executor = MigrationExecutor(
             cast("MigrationClient", self),
             cast("MigrationObserver", self),
             cast("CommandSender", self),
             Lifecycle,
             self.admit,
         )
-        return await migrator.execute(KEY, lambda: NOW, lambda _: ())
+        return await executor.execute(KEY, lambda: NOW, lambda _: ())
 
 
 def stage(moving: PodMigration | None, **seen: object) -> Stage:

@@ -50,54 +50,54 @@ def row(seen: Json) -> Pod:
     return found
 
 
-def uids(fallen: VanishedPods, owner: str = "db-uid") -> list[str]:
-    return [fall.pod.uid for fall in fallen.of({owner})]
+def uids(vanished: VanishedPods, owner: str = "db-uid") -> list[str]:
+    return [pod_gone.pod.uid for pod_gone in vanished.of({owner})]
 
 
 DB = body("StatefulSet", "db", ASKS, spec=SPEC)
 
 
 def test_only_pods_of_controllers_that_failed_as_a_whole_on_a_node_are_remembered() -> None:
-    fallen = VanishedPods(lambda: NOW)
+    vanished = VanishedPods(lambda: NOW)
     leaving = fallen_pod("db-1", DB)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for each in (crashing("db-0", DB), leaving, fallen_pod("single", None), fallen_pod("db-2", DB, node="")):
-        fallen.observe(row(each))
-    assert len(fallen) == 0
-    fallen.observe(row(fallen_pod("db-3", DB)))
-    assert (uids(fallen), uids(fallen, "other")) == (["db-3-1"], [])
+        vanished.observe(row(each))
+    assert len(vanished) == 0
+    vanished.observe(row(fallen_pod("db-3", DB)))
+    assert (uids(vanished), uids(vanished, "other")) == (["db-3-1"], [])
 
 
 def test_what_is_said_twice_is_no_younger_and_what_is_settled_is_never_remembered_again() -> None:
     moments = iter((NOW, NOW, NOW + 60))
-    fallen = VanishedPods(lambda: next(moments))
+    vanished = VanishedPods(lambda: next(moments))
     seen = row(fallen_pod("db-0", DB))
-    fallen.observe(seen)
-    fallen.observe(seen)
-    assert [each.seen for each in fallen.of({"db-uid"})] == [NOW]
-    fallen.settle(["db-0-1", "db-1-1"])
-    fallen.observe(seen)
-    fallen.observe(row(fallen_pod("db-1", DB)))
-    assert len(fallen) == 0
+    vanished.observe(seen)
+    vanished.observe(seen)
+    assert [each.seen for each in vanished.of({"db-uid"})] == [NOW]
+    vanished.settle(["db-0-1", "db-1-1"])
+    vanished.observe(seen)
+    vanished.observe(row(fallen_pod("db-1", DB)))
+    assert len(vanished) == 0
 
 
 def test_what_nobody_looks_at_is_forgotten_in_the_end() -> None:
     moment = [NOW]
-    fallen = VanishedPods(lambda: moment[0])
-    fallen.observe(row(fallen_pod("db-0", DB)))
+    vanished = VanishedPods(lambda: moment[0])
+    vanished.observe(row(fallen_pod("db-0", DB)))
     moment[0] += 601
-    fallen.observe(row(fallen_pod("db-0", DB, 2)))
-    assert uids(fallen) == ["db-0-2"]
+    vanished.observe(row(fallen_pod("db-0", DB, 2)))
+    assert uids(vanished) == ["db-0-2"]
 
 
 def test_it_has_an_upper_bound() -> None:
-    fallen = VanishedPods(lambda: NOW)
+    vanished = VanishedPods(lambda: NOW)
     kept = row(fallen_pod("db-0", DB))
     for number in range(10_500):
-        fallen.observe(msgspec.structs.replace(kept, uid=f"u{number}"))
-    assert len(fallen) == 10_000
-    fallen.settle(f"u{number}" for number in range(30_000))
-    assert (len(fallen), len(fallen._settled)) == (0, 10_000)
+        vanished.observe(msgspec.structs.replace(kept, uid=f"u{number}"))
+    assert len(vanished) == 10_000
+    vanished.settle(f"u{number}" for number in range(30_000))
+    assert (len(vanished), len(vanished._settled)) == (0, 10_000)
 
 
 class Stage:
@@ -252,16 +252,16 @@ def test_a_hundred_and_fifty_that_vanish_at_once_are_all_counted() -> None:
 
 def test_nothing_is_remembered_for_workloads_that_do_not_ask_nor_when_others_lead() -> None:
     stage = Stage(RecoverySettings(delay=0.0))
-    fallen = stage.recovery._detector.vanished
+    vanished = stage.recovery._detector.vanished
     quiet = body("StatefulSet", "quiet")
 
     async def story() -> None:
         told(stage.cache, quiet, fallen_pod("quiet-0", quiet), fallen_pod("db-0", stage.holder))
-        assert [fall.pod.uid for fall in fallen.of({"quiet-uid", "db-uid"})] == ["db-0-1"]
+        assert [pod_gone.pod.uid for pod_gone in vanished.of({"quiet-uid", "db-uid"})] == ["db-0-1"]
 
     beside(stage.recovery.run, story)
     told(stage.cache, fallen_pod("db-1", stage.holder))
-    assert len(fallen) == 0
+    assert len(vanished) == 0
 
 
 def test_pods_that_had_failed_before_it_led_are_not_remembered_because_nobody_knows_since_when() -> None:

@@ -56,13 +56,13 @@ def pods_of(migration: PodMigration) -> set[str]:
 
 @given(_events)
 def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigration | ObjectKey]) -> None:
-    board, naive = MigrationCache(), dict[ObjectKey, PodMigration]()
+    migrations, naive = MigrationCache(), dict[ObjectKey, PodMigration]()
     for event in events:
         if isinstance(event, tuple):
-            board.drop(event)
+            migrations.drop(event)
             naive.pop(event, None)
             continue
-        board.put(event)
+        migrations.put(event)
         known = naive.get(key_of(event))
         if (
             known is None
@@ -70,16 +70,16 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigra
             or int(known.metadata.resource_version) <= int(event.metadata.resource_version)
         ):
             naive[key_of(event)] = event
-    assert {key_of(each): each for each in board.all()} == naive
-    assert {key_of(each) for each in board.active()} == {key for key, m in naive.items() if not m.status.over}
+    assert {key_of(each): each for each in migrations.all()} == naive
+    assert {key_of(each) for each in migrations.active()} == {key for key, m in naive.items() if not m.status.over}
     begun = {key for key, m in naive.items() if m.status.phase is Phase.IN_PROGRESS}
-    assert {key_of(each) for each in board.in_progress()} == begun
+    assert {key_of(each) for each in migrations.in_progress()} == begun
     for uid in OWNERS:
-        assert board.by_owner(uid) == {key for key, m in naive.items() if uid in owners_of(m)}
+        assert migrations.by_owner(uid) == {key for key, m in naive.items() if uid in owners_of(m)}
     for namespace in ("shop", "bank"):
         for pod in PODS:
             about = {key for key, m in naive.items() if m.namespace == namespace and pod in pods_of(m)}
-            assert board.by_pod((namespace, pod)) == about
+            assert migrations.by_pod((namespace, pod)) == about
     for key, migration in naive.items():
         order = migration.spec
         others = {
@@ -87,57 +87,57 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigra
             for other, m in naive.items()
             if other != key and m.spec.proposal_name == order.proposal_name and m.spec.members > 1
         }
-        assert {key_of(each) for each in board.members(migration)} == (others if order.members > 1 else set())
+        assert {key_of(each) for each in migrations.members(migration)} == (others if order.members > 1 else set())
 
 
 def test_an_older_state_does_not_replace_a_newer_one_and_nobody_is_told() -> None:
-    board, told = MigrationCache(), list[tuple[ObjectKey, bool]]()
-    board.put(under_way("m", version="10"), ours=True)
-    board.listen(lambda key, ours: told.append((key, ours)))
-    board.put(pending("m", version="9"))
-    known = board.get(("shop", "m"))
+    migrations, told = MigrationCache(), list[tuple[ObjectKey, bool]]()
+    migrations.put(under_way("m", version="10"), ours=True)
+    migrations.listen(lambda key, ours: told.append((key, ours)))
+    migrations.put(pending("m", version="9"))
+    known = migrations.get(("shop", "m"))
     assert known is not None
     assert known.status.phase is Phase.IN_PROGRESS
     assert told == []
 
 
 def test_the_watch_telling_us_what_we_wrote_is_no_news() -> None:
-    board, told = MigrationCache(), list[tuple[ObjectKey, bool]]()
-    board.listen(lambda key, ours: told.append((key, ours)))
-    board.put(pending("m", version="1"))
-    board.put(under_way("m", version="2"), ours=True)
-    board.put(under_way("m", version="2"))
-    board.drop(("shop", "m"))
-    board.drop(("shop", "m"))
+    migrations, told = MigrationCache(), list[tuple[ObjectKey, bool]]()
+    migrations.listen(lambda key, ours: told.append((key, ours)))
+    migrations.put(pending("m", version="1"))
+    migrations.put(under_way("m", version="2"), ours=True)
+    migrations.put(under_way("m", version="2"))
+    migrations.drop(("shop", "m"))
+    migrations.drop(("shop", "m"))
     assert told == [(("shop", "m"), False), (("shop", "m"), True), (("shop", "m"), False)]
 
 
 def test_another_object_of_the_same_name_replaces_the_one_that_was_deleted() -> None:
-    board = MigrationCache()
-    board.put(over("m", version="9"))
-    board.put(replace(pending("m", version="3"), uid="another"))
-    known = board.get(("shop", "m"))
+    migrations = MigrationCache()
+    migrations.put(over("m", version="9"))
+    migrations.put(replace(pending("m", version="3"), uid="another"))
+    known = migrations.get(("shop", "m"))
     assert known is not None
     assert known.uid == "another"
 
 
 def test_a_migration_that_is_over_is_of_no_owner_any_more() -> None:
-    board = MigrationCache()
-    board.put(under_way("m", workload=WEB, controller=WEB_SET))
-    assert board.by_owner(WEB.uid) == board.by_owner(WEB_SET.uid) == {("shop", "m")}
-    board.put(over("m", version="2", workload=WEB, controller=WEB_SET))
-    assert board.by_owner(WEB.uid) == board.by_owner(WEB_SET.uid) == set()
+    migrations = MigrationCache()
+    migrations.put(under_way("m", workload=WEB, controller=WEB_SET))
+    assert migrations.by_owner(WEB.uid) == migrations.by_owner(WEB_SET.uid) == {("shop", "m")}
+    migrations.put(over("m", version="2", workload=WEB, controller=WEB_SET))
+    assert migrations.by_owner(WEB.uid) == migrations.by_owner(WEB_SET.uid) == set()
 
 
 def test_the_board_may_change_while_it_is_looked_through() -> None:
-    board = MigrationCache()
+    migrations = MigrationCache()
     for name in NAMES:
-        board.put(pending(name))
-    for walk in (board.all, board.active):
+        migrations.put(pending(name))
+    for walk in (migrations.all, migrations.active):
         for each in walk():
-            board.drop(key_of(each))
-            board.put(under_way(each.name, version="2"))
-    assert len(list(board.in_progress())) == len(NAMES)
+            migrations.drop(key_of(each))
+            migrations.put(under_way(each.name, version="2"))
+    assert len(list(migrations.in_progress())) == len(NAMES)
 
 
 def written(migration: PodMigration, version: str) -> Any:
@@ -151,24 +151,24 @@ def raw(body: Any) -> bytes:
 
 
 def test_a_new_list_drops_what_it_does_not_have_and_only_when_it_is_whole() -> None:
-    board = MigrationCache()
-    sink = MigrationSink(board)
-    board.put(pending("gone"))
-    board.put(pending("kept"))
+    migrations = MigrationCache()
+    sink = MigrationSink(migrations)
+    migrations.put(pending("gone"))
+    migrations.put(pending("kept"))
     sink.begin()
     assert sink.put(raw(written(pending("kept"), "5"))) == "5"
-    assert board.get(("shop", "gone")) is not None
+    assert migrations.get(("shop", "gone")) is not None
     sink.complete()
-    assert board.get(("shop", "gone")) is None
-    assert board.get(("shop", "kept")) is not None
+    assert migrations.get(("shop", "gone")) is None
+    assert migrations.get(("shop", "kept")) is not None
 
 
 def test_what_the_watch_says_is_gone_is_gone() -> None:
-    board = MigrationCache()
-    sink = MigrationSink(board)
+    migrations = MigrationCache()
+    sink = MigrationSink(migrations)
     sink.put(raw(written(pending("m"), "5")))
     assert sink.drop(raw(written(pending("m"), "6"))) == "6"
-    assert list(board.all()) == []
+    assert list(migrations.all()) == []
 
 
 _json = st.recursive(
@@ -180,8 +180,8 @@ _json = st.recursive(
 
 @given(st.sampled_from(["spec", "status", "pod", "name", "phase", "attempts", "replacement"]), _json)
 def test_a_migration_that_makes_no_sense_is_left_out_and_stops_nobody(field: str, nonsense: object) -> None:
-    board = MigrationCache()
-    sink = MigrationSink(board)
+    migrations = MigrationCache()
+    sink = MigrationSink(migrations)
     body = written(pending("m"), "7")
     sink.put(raw(body))
     match field:
@@ -195,13 +195,13 @@ def test_a_migration_that_makes_no_sense_is_left_out_and_stops_nobody(field: str
             body["status"] = {field: nonsense}
     body["metadata"]["resourceVersion"] = "8"
     assert sink.put(raw(body)) == "8"
-    known = board.get(("shop", "m"))
+    known = migrations.get(("shop", "m"))
     assert known is None or known.metadata.resource_version == "8"
 
 
 @pytest.mark.parametrize("version", ["", "opaque"])
 def test_versions_that_are_no_numbers_do_not_keep_news_away(version: str) -> None:
-    board = MigrationCache()
-    board.put(pending("m", version=version))
-    board.put(under_way("m", version=version))
-    assert len(list(board.in_progress())) == 1
+    migrations = MigrationCache()
+    migrations.put(pending("m", version=version))
+    migrations.put(under_way("m", version=version))
+    assert len(list(migrations.in_progress())) == 1

@@ -43,13 +43,13 @@ class Kept:
 
 @dataclass
 class Stage:
-    journal: Kept = field(default_factory=Kept)
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migration_client: Kept = field(default_factory=Kept)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.board.listen(self._changed)
-        self.logbook = MigrationStore(cast("MigrationClient", self.journal), self.board, self._told)
+        self.migrations.listen(self._changed)
+        self.store = MigrationStore(cast("MigrationClient", self.migration_client), self.migrations, self._told)
 
     def _changed(self, key: ObjectKey, ours: bool) -> None:
         self.log.append(f"board {key[1]}{' ours' if ours else ''}")
@@ -60,22 +60,22 @@ class Stage:
 
 async def test_a_new_migration_is_on_the_board_at_once_and_whoever_listens_takes_it_up() -> None:
     stage = Stage()
-    added = await stage.logbook.add(pending("m"))
-    assert stage.board.get(("shop", "m")) == added
+    added = await stage.store.add(pending("m"))
+    assert stage.migrations.get(("shop", "m")) == added
     assert stage.log == ["board m"]
 
 
 async def test_progress_is_on_the_board_before_people_are_told() -> None:
     stage = Stage()
-    await stage.logbook.store(pending("m"), BEGUN)
+    await stage.store.store(pending("m"), BEGUN)
     assert stage.log == ["board m ours", "told Pending → InProgress"]
-    assert [each.metadata.resource_version for each in stage.board.in_progress()] == ["2"]
+    assert [each.metadata.resource_version for each in stage.migrations.in_progress()] == ["2"]
 
 
 @pytest.mark.parametrize("failure", [StaleError("changed"), ApiError(500, "InternalError", "no", "/x")])
 async def test_what_could_not_be_stored_is_neither_on_the_board_nor_told(failure: Exception) -> None:
     stage = Stage(Kept(failure=failure))
-    for writing in (stage.logbook.add(pending("m")), stage.logbook.store(pending("m"), BEGUN)):
+    for writing in (stage.store.add(pending("m")), stage.store.store(pending("m"), BEGUN)):
         with pytest.raises(type(failure)):
             await writing
     assert stage.log == []
@@ -83,12 +83,12 @@ async def test_what_could_not_be_stored_is_neither_on_the_board_nor_told(failure
 
 async def test_a_migration_that_is_found_gone_leaves_the_board() -> None:
     stage = Stage()
-    stage.board.put(under_way("m"))
-    assert await stage.logbook.read("shop", "m") is None
-    assert list(stage.board.all()) == []
+    stage.migrations.put(under_way("m"))
+    assert await stage.store.read("shop", "m") is None
+    assert list(stage.migrations.all()) == []
 
 
 async def test_a_migration_that_is_there_is_given_as_it_is() -> None:
     stage = Stage(Kept(under_way("m", version="4")))
-    found = await stage.logbook.read("shop", "m")
+    found = await stage.store.read("shop", "m")
     assert found == under_way("m", version="4")

@@ -42,7 +42,7 @@ class Stage:
     script: defaultdict[str, list[Look]] = field(default_factory=lambda: defaultdict(list))
     waiting: set[str] = field(default_factory=set)
     rows: dict[tuple[str, Any], Any] = field(default_factory=dict)
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     looks: list[tuple[float, str]] = field(default_factory=list)
     busy: Counter[str] = field(default_factory=Counter)
 
@@ -51,7 +51,7 @@ class Stage:
         self.carrier = MigrationController(
             cast("MigrationExecutor", self),
             cast("StartGate", self),
-            self.board,
+            self.migrations,
             cast("ClusterCache", self),
             cast("ControllerObserver", self),
             lambda: NOW,
@@ -112,7 +112,7 @@ def told(test: Callable[[Stage], Awaitable[None]], *known: PodMigration) -> Stag
 
     async def story() -> None:
         for each in known:
-            stage.board.put(each)
+            stage.migrations.put(each)
         running = asyncio.ensure_future(stage.carrier.run())
         try:
             await asyncio.sleep(1)
@@ -133,10 +133,10 @@ async def a_while() -> float | None:
 
 def test_at_first_everything_that_is_not_over_is_looked_at() -> None:
     recent, old = over("recent", completion_time=NOW), over("old", completion_time=NOW - 100)
-    board = MigrationCache()
+    migrations = MigrationCache()
     for each in (pending("a"), under_way("b"), recent, old, over("undated", completion_time=None)):
-        board.put(each)
-    stage = Stage(board=board)
+        migrations.put(each)
+    stage = Stage(migrations=migrations)
 
     async def story() -> None:
         running = asyncio.ensure_future(stage.carrier.run())
@@ -151,7 +151,7 @@ def test_at_first_everything_that_is_not_over_is_looked_at() -> None:
 def test_a_migration_is_looked_at_again_when_it_asked_to_be() -> None:
     async def story(stage: Stage) -> None:
         stage.script["m"] = [30.0, 5.0, None]
-        stage.board.put(pending("m"))
+        stage.migrations.put(pending("m"))
         await asyncio.sleep(600)
         assert stage.looks == [(1.0, "m"), (31.0, "m"), (36.0, "m")]
 
@@ -164,8 +164,8 @@ def test_a_migration_is_looked_at_again_when_it_asked_to_be() -> None:
 def test_an_error_ends_nothing_but_its_own_attempt_which_is_repeated_ever_more_slowly(error: Exception) -> None:
     async def story(stage: Stage) -> None:
         stage.script["bad"] = [error] * 6
-        stage.board.put(pending("bad"))
-        stage.board.put(pending("good"))
+        stage.migrations.put(pending("bad"))
+        stage.migrations.put(pending("good"))
         await asyncio.sleep(600)
         assert stage.looked_at().count("good") == 1
         moments = [moment for moment, name in stage.looks if name == "bad"]
@@ -179,9 +179,9 @@ def test_an_error_ends_nothing_but_its_own_attempt_which_is_repeated_ever_more_s
 def test_one_that_hangs_keeps_no_other_waiting() -> None:
     async def story(stage: Stage) -> None:
         stage.script["slow"] = [a_while]
-        stage.board.put(pending("slow"))
+        stage.migrations.put(pending("slow"))
         for number in range(5 * WORKERS):
-            stage.board.put(pending(f"m{number}"))
+            stage.migrations.put(pending(f"m{number}"))
         await asyncio.sleep(1)
         assert len(stage.looked_at()) == 5 * WORKERS + 1
 
@@ -190,10 +190,10 @@ def test_one_that_hangs_keeps_no_other_waiting() -> None:
 
 def test_our_own_writes_are_no_reason_to_look_again_and_others_are() -> None:
     async def story(stage: Stage) -> None:
-        stage.board.put(under_way("m", version="2"), ours=True)
+        stage.migrations.put(under_way("m", version="2"), ours=True)
         await asyncio.sleep(1)
         assert stage.looked_at(1.0) == []
-        stage.board.put(under_way("m", version="3"))
+        stage.migrations.put(under_way("m", version="3"))
         await asyncio.sleep(1)
         assert stage.looked_at(1.0) == ["m"]
 
@@ -205,7 +205,7 @@ def test_whatever_changes_with_a_member_wakes_the_others_of_its_proposal() -> No
     first, second = under_way("first", order=together), under_way("second", order=replace(together, pod="b"))
 
     async def story(stage: Stage) -> None:
-        stage.board.put(replace(first, version="2"), ours=True)
+        stage.migrations.put(replace(first, version="2"), ours=True)
         await asyncio.sleep(1)
         assert stage.looked_at(1.0) == ["second"]
 
@@ -246,7 +246,7 @@ def test_whoever_waits_in_line_costs_no_look_until_it_may_go() -> None:
     async def story(stage: Stage) -> None:
         stage.waiting = {"m"}
         stage.has_pods_of(pending("m"))
-        stage.board.put(pending("m", message=IN_LINE))
+        stage.migrations.put(pending("m", message=IN_LINE))
         await asyncio.sleep(60)
         assert stage.looked_at() == []
         stage.waiting = set()
@@ -260,7 +260,7 @@ def test_whoever_waits_in_line_is_looked_at_when_its_pod_is_gone() -> None:
     async def story(stage: Stage) -> None:
         stage.waiting = {"m"}
         stage.has_pods_of(pending("m"))
-        stage.board.put(pending("m", message=IN_LINE))
+        stage.migrations.put(pending("m", message=IN_LINE))
         await asyncio.sleep(1)
         stage.changes("Pod", ("shop", "pod-m"), None)
         await asyncio.sleep(1)
@@ -275,13 +275,13 @@ def test_when_one_ends_those_in_line_are_called_the_longest_waiting_first(ends: 
         stage.waiting = {"late", "early", "never"}
         for name, created in (("late", 30.0), ("early", 20.0), ("never", 10.0)):
             stage.has_pods_of(pending(name))
-            stage.board.put(replace(pending(name, message=IN_LINE), created=created))
+            stage.migrations.put(replace(pending(name, message=IN_LINE), created=created))
         await asyncio.sleep(0.5)
         stage.waiting = {"never"}
         if ends == "over":
-            stage.board.put(over("first", version="2"), ours=True)
+            stage.migrations.put(over("first", version="2"), ours=True)
         else:
-            stage.board.drop(("shop", "first"))
+            stage.migrations.drop(("shop", "first"))
         await asyncio.sleep(0.5)
         assert stage.looked_at(1.0) == ["early", "late"]
 
@@ -295,7 +295,7 @@ def test_moves_of_one_controller_take_turns_and_others_go_beside_them() -> None:
 
     async def story() -> None:
         for each in (*both, other):
-            stage.board.put(each)
+            stage.migrations.put(each)
             stage.script[each.name] = [a_while]
         running = asyncio.ensure_future(stage.carrier.run())
         await asyncio.sleep(30)
@@ -310,7 +310,7 @@ def test_those_that_have_not_begun_need_no_turn() -> None:
     async def story(stage: Stage) -> None:
         for name in ("one", "two"):
             stage.script[name] = [a_while]
-            stage.board.put(pending(name, controller=WEB_SET))
+            stage.migrations.put(pending(name, controller=WEB_SET))
         await asyncio.sleep(1)
         assert sorted(stage.looked_at()) == ["one", "two"]
 
@@ -320,7 +320,7 @@ def test_those_that_have_not_begun_need_no_turn() -> None:
 def test_a_worker_in_hand_is_known() -> None:
     async def story(stage: Stage) -> None:
         stage.script["m"] = [a_while]
-        stage.board.put(pending("m"))
+        stage.migrations.put(pending("m"))
         await asyncio.sleep(1)
         assert stage.carrier.is_busy(("shop", "m"))
         assert not stage.carrier.is_busy(("shop", "other"))
@@ -334,7 +334,7 @@ def test_parking_waits_until_no_move_is_in_a_delicate_step() -> None:
     async def story(stage: Stage) -> None:
         async def restored() -> float | None:
             await asyncio.sleep(7)
-            stage.board.put(under_way("m", version="2", step="AwaitRebuiltReady"), ours=True)
+            stage.migrations.put(under_way("m", version="2", step="AwaitRebuiltReady"), ours=True)
             return 1.0
 
         stage.script["m"] = [restored]
@@ -405,7 +405,7 @@ def test_what_is_under_way_is_tried_for_ever_what_is_pending_until_something_cha
 
     async def story() -> None:
         for each in (begun, waiting):
-            stage.board.put(each)
+            stage.migrations.put(each)
         running = asyncio.ensure_future(stage.carrier.run())
         await asyncio.sleep(1800)
         running.cancel()
@@ -453,7 +453,7 @@ def test_who_waits_for_a_turn_is_looked_at_as_soon_as_it_may_be_free() -> None:
 
     async def story(stage: Stage) -> None:
         since = clock()
-        stage.board.put(replace(busy, version="2", status=replace(busy.status, step="Restore")), ours=True)
+        stage.migrations.put(replace(busy, version="2", status=replace(busy.status, step="Restore")), ours=True)
         await asyncio.sleep(1)
         assert stage.looked_at(since) == ["waits"]
 

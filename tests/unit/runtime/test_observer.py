@@ -31,10 +31,10 @@ class Blank:
 async def seen(
     migration: PodMigration, *others: PodMigration, steered: SteeringMethod = SteeringMethod.WEBHOOK
 ) -> Observation:
-    board = MigrationCache()
+    migrations = MigrationCache()
     for each in (migration, *others):
-        board.put(each)
-    return await ControllerObserver(cast("MigrationObserver", Blank()), board, lambda namespace: steered).look(
+        migrations.put(each)
+    return await ControllerObserver(cast("MigrationObserver", Blank()), migrations, lambda namespace: steered).look(
         migration, EVERYTHING
     )
 
@@ -72,28 +72,30 @@ def pod(name: str, version: str) -> Json:
 
 async def after(*looks: Observation) -> ControllerObserver:
     observer = Scripted(Observation())
-    sightings = ControllerObserver(
+    controller_observer = ControllerObserver(
         cast("MigrationObserver", observer), MigrationCache(), lambda namespace: SteeringMethod.TEMPLATE
     )
     for each in looks:
         observer.seen = each
-        assert await sightings.look(under_way("m"), EVERYTHING) == each
-    return sightings
+        assert await controller_observer.look(under_way("m"), EVERYTHING) == each
+    return controller_observer
 
 
 @pytest.mark.parametrize(("version", "old"), [("6", True), ("7", True), ("8", False), ("10", False), ("", False)])
 async def test_what_is_not_newer_than_what_was_seen_is_old(version: str, old: bool) -> None:
-    sightings = await after(Observation(pod=pod("web-a", "7"), marked=(pod("copy", "7"),)))
-    assert sightings.is_old(("shop", "web-a"), version) is old
-    assert sightings.is_old(("shop", "copy"), version) is old
+    controller_observer = await after(Observation(pod=pod("web-a", "7"), marked=(pod("copy", "7"),)))
+    assert controller_observer.is_old(("shop", "web-a"), version) is old
+    assert controller_observer.is_old(("shop", "copy"), version) is old
 
 
 async def test_of_other_pods_nothing_is_old() -> None:
-    sightings = await after(Observation(pod=pod("web-a", "7")))
-    assert not sightings.is_old(("shop", "web-b"), "1")
-    assert not sightings.is_old(("depot", "web-a"), "1")
+    controller_observer = await after(Observation(pod=pod("web-a", "7")))
+    assert not controller_observer.is_old(("shop", "web-b"), "1")
+    assert not controller_observer.is_old(("depot", "web-a"), "1")
 
 
 async def test_an_answer_that_comes_late_takes_nothing_back() -> None:
-    sightings = await after(Observation(pod=pod("web-a", "7")), Observation(pod=pod("web-a", "5")), Observation())
-    assert sightings.is_old(("shop", "web-a"), "7")
+    controller_observer = await after(
+        Observation(pod=pod("web-a", "7")), Observation(pod=pod("web-a", "5")), Observation()
+    )
+    assert controller_observer.is_old(("shop", "web-a"), "7")

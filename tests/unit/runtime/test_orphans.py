@@ -26,7 +26,7 @@ POD = MarkedObject("Pod", "shop", "web-a")
 class Stage:
     """A board, a journal that may know better, and a sweep that only asks about one object."""
 
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     stored: dict[ObjectKey, PodMigration] = field(default_factory=dict)
     asked: str = "m"
     busy: frozenset[ObjectKey] = frozenset()
@@ -51,24 +51,24 @@ class Stage:
         self.answers.append(await find_end(POD, self.asked))
         return 0
 
-    def janitor(self) -> GarbageCollector:
+    def make_collector(self) -> GarbageCollector:
         return self.collector(lambda key: key in self.busy, lambda now: frozenset())
 
     def collector(
         self, is_busy: Callable[[ObjectKey], bool], needed: Callable[[float], Set[ObjectKey]]
     ) -> GarbageCollector:
-        store = cast("MigrationStore", SimpleNamespace(client=self, migrations=self.board))
+        store = cast("MigrationStore", SimpleNamespace(client=self, migrations=self.migrations))
         now_live = live(migration=SimpleNamespace(keep_finished=self.keep))
         return GarbageCollector(store, cast("OrphanCleaner", self), now_live, is_busy, needed, lambda: NOW)
 
     async def fate(self, now: float = NOW) -> Phase | None:
-        await self.janitor().collect(now)
+        await self.make_collector().collect(now)
         return self.answers[-1]
 
     def knows(self, *migrations: PodMigration) -> Stage:
         """Both the board and the journal do."""
         for each in migrations:
-            self.board.put(each)
+            self.migrations.put(each)
             self.stored[each.namespace, each.name] = each
         return self
 
@@ -129,12 +129,12 @@ async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
         asked.append(now)
         return needed
 
-    janitor = stage.collector(lambda key: False, tell)
-    await janitor.collect(NOW + 60)
+    collector = stage.collector(lambda key: False, tell)
+    await collector.collect(NOW + 60)
     assert (stage.removed, asked) == (["good"], [NOW + 60])
     needed.clear()
     stage.removed.clear()
-    await janitor.collect(NOW + 120)
+    await collector.collect(NOW + 120)
     assert "bad" in stage.removed
 
 
@@ -148,7 +148,7 @@ async def test_a_migration_that_cannot_be_forgotten_does_not_hold_up_the_sweep()
 @in_virtual_time
 async def test_it_cleans_up_at_once_and_every_minute() -> None:
     stage = Stage()
-    running = asyncio.create_task(stage.janitor().run())
+    running = asyncio.create_task(stage.make_collector().run())
     await asyncio.sleep(130.0)
     running.cancel()
     assert stage.swept == [0.0, 60.0, 120.0]
@@ -157,12 +157,12 @@ async def test_it_cleans_up_at_once_and_every_minute() -> None:
 @in_virtual_time
 async def test_it_cleans_up_soon_after_a_migration_was_deleted_in_the_middle() -> None:
     stage = Stage().knows(under_way("m"), over("done"))
-    running = asyncio.create_task(stage.janitor().run())
+    running = asyncio.create_task(stage.make_collector().run())
     await asyncio.sleep(10.0)
-    stage.board.drop(("shop", "done"))
+    stage.migrations.drop(("shop", "done"))
     await asyncio.sleep(10.0)
     assert stage.swept == [0.0]
-    stage.board.drop(("shop", "m"))
+    stage.migrations.drop(("shop", "m"))
     await asyncio.sleep(10.0)
     running.cancel()
     assert stage.swept == [0.0, 25.0]

@@ -38,7 +38,7 @@ class Stage:
     """A board, a logbook that may refuse, and a cluster."""
 
     snapshot: ClusterSnapshot = field(default_factory=stage_of)
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     now: float = NOW + AFTER
     stale: str = ""
     lacking: str = ""
@@ -51,7 +51,7 @@ class Stage:
 
     def knows(self, *migrations: PodMigration) -> Stage:
         for each in migrations:
-            self.board.put(each)
+            self.migrations.put(each)
         return self
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
@@ -64,7 +64,7 @@ class Stage:
         if not self.keeps:
             return migration
         written = replace(migration, status=progress, version=str(int(migration.metadata.resource_version) + 1))
-        self.board.put(written, ours=True)
+        self.migrations.put(written, ours=True)
         return written
 
     def copied(self) -> Callable[[], ClusterSnapshot]:
@@ -74,7 +74,7 @@ class Stage:
     def assessor(self) -> OutcomeAssessor:
         """As a new leader would make it."""
         return OutcomeAssessor(
-            informers(migrations=self.board, capture=self.copied, stale=lambda: self.stale),
+            informers(migrations=self.migrations, capture=self.copied, stale=lambda: self.stale),
             live(policy=lambda: POLICY, outcomes=SimpleNamespace(assess_after=AFTER)),
             cast("MigrationStore", self),
             lambda: self.now,
@@ -83,7 +83,7 @@ class Stage:
         )
 
     def outcome(self, name: str) -> MoveOutcome | None:
-        found = self.board.get(("shop", name))
+        found = self.migrations.get(("shop", name))
         assert found is not None
         return found.status.outcome
 
@@ -147,19 +147,19 @@ async def test_one_that_was_changed_meanwhile_is_looked_at_again_and_holds_up_no
 
 async def test_an_unanswered_request_is_the_dutys_to_tell_and_nothing_is_told_twice() -> None:
     stage = Stage(stage_of(("new-m", "b")), refusal={("shop", "m"): ClusterError("nobody is there")}).knows(done())
-    duty = PeriodicTask("assess moves", 10.0, stage.assessor().assess)
-    assert not await duty.run_once()
+    task = PeriodicTask("assess moves", 10.0, stage.assessor().assess)
+    assert not await task.run_once()
     assert stage.told == []
     stage.refusal.clear()
-    assert await duty.run_once()
+    assert await task.run_once()
     assert len(stage.told) == 1
 
 
 async def test_one_that_was_deleted_meanwhile_stays_so() -> None:
     stage = Stage(stage_of(("new-m", "b")), refusal={("shop", "m"): StaleError("shop/m: not found")}).knows(done())
-    stage.board.drop(("shop", "m"))
+    stage.migrations.drop(("shop", "m"))
     assert await stage.assessor().assess() == 0
-    assert stage.board.get(("shop", "m")) is None
+    assert stage.migrations.get(("shop", "m")) is None
 
 
 async def test_a_move_that_paid_and_is_undone_later_has_come_back() -> None:

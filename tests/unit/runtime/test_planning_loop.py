@@ -113,19 +113,19 @@ async def test_after_a_member_that_could_not_be_ordered_the_rest_of_its_proposal
 
 
 async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
-    board = MigrationCache()
-    cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
+    migrations = MigrationCache()
+    cycle = Cycle(capture_settled(lambda: hot, migrations, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
-    board.put(replace(make_migration(move, 1, NOON), uid="m-uid", version="1"))
+    migrations.put(replace(make_migration(move, 1, NOON), uid="m-uid", version="1"))
     assert (await cycle.plan()).moves == ()
 
 
 async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is_found() -> None:
-    board = MigrationCache()
-    cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
+    migrations = MigrationCache()
+    cycle = Cycle(capture_settled(lambda: hot, migrations, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
     failed = MigrationStatus(phase=Phase.FAILED, completion_time=NOW - 10, message="it did not start")
-    board.put(replace(make_migration(move, 1, NOON), status=failed, uid="m-uid", version="1"))
+    migrations.put(replace(make_migration(move, 1, NOON), status=failed, uid="m-uid", version="1"))
     (other,) = (await cycle.plan()).moves
     assert other.pod != move.pod
 

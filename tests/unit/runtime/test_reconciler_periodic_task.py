@@ -23,10 +23,10 @@ def done_at(do: Do, seconds: float, *calls: float, every: float | Callable[[], f
             moments.append(clock())
             await do()
 
-        duty = PeriodicTask("test", every, noted)
+        task = PeriodicTask("test", every, noted)
         for moment in calls:
-            asyncio.get_running_loop().call_at(moment, duty.wake.set)
-        running = asyncio.ensure_future(duty.run())
+            asyncio.get_running_loop().call_at(moment, task.wake.set)
+        running = asyncio.ensure_future(task.run())
         await asyncio.sleep(seconds)
         running.cancel()
         await asyncio.wait([running])

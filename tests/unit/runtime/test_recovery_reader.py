@@ -47,10 +47,10 @@ class Reads:
 def reader(
     reads: Reads,
     cache: ClusterCache | None = None,
-    board: MigrationCache | None = None,
+    migrations: MigrationCache | None = None,
     vanished: VanishedPods | None = None,
 ) -> WorkloadStateReader:
-    known = informers(cache=cache, migrations=board, now=lambda: NOW)
+    known = informers(cache=cache, migrations=migrations, now=lambda: NOW)
     return WorkloadStateReader(
         cast("RecordOwners", reads), known, live(policy=lambda: POLICY), vanished or VanishedPods(clock)
     )
@@ -67,18 +67,18 @@ def a_node(name: str, *, ready: bool = True, taints: tuple[str, ...] = (), **spe
 def case_of(
     holding: OwnedObjects,
     *known: Json,
-    board: MigrationCache | None = None,
+    migrations: MigrationCache | None = None,
     read: tuple[Json, ...] = (),
     fell: tuple[Json, ...] = (),
 ) -> WorkloadState:
     """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
-    cache, fallen = ClusterCache("test"), VanishedPods(clock)
+    cache, vanished = ClusterCache("test"), VanishedPods(clock)
     for each in fell:
         told(cache, each)
-        fallen.observe(cache.row("Pod", (SPACE, each["metadata"]["name"])))
+        vanished.observe(cache.row("Pod", (SPACE, each["metadata"]["name"])))
         cache.drop("Pod", (SPACE, each["metadata"]["name"]))
     told(cache, *(known or map(a_node, NODES)))
-    cases = reader(Reads(holding, *read), cache, board, fallen)
+    cases = reader(Reads(holding, *read), cache, migrations, vanished)
     metadata = holding.holder["metadata"]
     found = asyncio.run(cases.read((holding.holder["kind"], SPACE, metadata["name"])))
     assert isinstance(found, WorkloadState)
@@ -135,18 +135,18 @@ def test_system_critical_pods_are_left_alone() -> None:
 
 def test_a_pod_that_is_being_moved_is_left_alone_until_the_move_is_over() -> None:
     for migration, moving in ((under_way("m", "web-1-a"), True), (over("m", "web-1-a"), False)):
-        board = MigrationCache()
-        board.put(migration)
-        assert bool(case_of(web(of_web()), board=board).objections) == moving
+        migrations = MigrationCache()
+        migrations.put(migration)
+        assert bool(case_of(web(of_web()), migrations=migrations).objections) == moving
 
 
 def test_a_move_that_waits_is_no_hindrance_but_for_a_pod_that_would_be_copied() -> None:
-    board = MigrationCache()
-    board.put(pending("m", "web-1-a"))
-    board.put(pending("n", "single"))
-    assert case_of(web(of_web()), board=board).objections == {}
+    migrations = MigrationCache()
+    migrations.put(pending("m", "web-1-a"))
+    migrations.put(pending("n", "single"))
+    assert case_of(web(of_web()), migrations=migrations).objections == {}
     single = crashing("single", notes=ASKS)
-    assert "migration n" in case_of(OwnedObjects(single, (), (single,)), board=board).objections["single-uid"]
+    assert "migration n" in case_of(OwnedObjects(single, (), (single,)), migrations=migrations).objections["single-uid"]
 
 
 def test_nodes_that_are_not_well_are_read_anew_and_those_that_are_gone_are_left_out() -> None:

@@ -45,7 +45,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
-        self.ungater = StaleGateController(
+        self.gate_controller = StaleGateController(
             cast("ClusterCache", self),
             cast("MigrationObserver", self),
             cast("CommandSender", self),
@@ -111,7 +111,7 @@ def told(story: Callable[[Stage], Awaitable[None]], before: Callable[[Stage], No
         stage = Stage()
         stages.append(stage)
         before(stage)
-        running = asyncio.ensure_future(stage.ungater.run())
+        running = asyncio.ensure_future(stage.gate_controller.run())
         try:
             await asyncio.sleep(1)
             await story(stage)

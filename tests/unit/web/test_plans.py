@@ -22,7 +22,7 @@ from tests.support.builders import cluster, node, pod
 from tests.support.showing import Clock
 
 
-class Thinker:
+class SlowPlanner:
     """Plans as the product does, counts how often, and can be made to wait."""
 
     def __init__(self, *, leading: bool = False) -> None:
@@ -35,8 +35,10 @@ class Thinker:
         self.go_on = threading.Event()
         self.go_on.set()
         self.snapshot = cluster(node("a"), node("b"), *(pod(f"p{n}", on="a") for n in range(4)))
-        mind = PlanningFunctions(lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: "")
-        self.plans = PlanCache(lambda: mind, self.clock, lambda: 30.0, lambda: leading)
+        functions = PlanningFunctions(
+            lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: ""
+        )
+        self.plans = PlanCache(lambda: functions, self.clock, lambda: 30.0, lambda: leading)
 
     def _busy(self, work: Callable[[], Any]) -> Any:
         self.at_once += 1
@@ -67,76 +69,76 @@ class Thinker:
 
 
 async def test_those_who_ask_at_the_same_time_share_one_plan() -> None:
-    thinker = Thinker()
-    found = await asyncio.gather(*(thinker.plans.get() for _ in range(8)))
-    assert thinker.planned == 1
+    planner = SlowPlanner()
+    found = await asyncio.gather(*(planner.plans.get() for _ in range(8)))
+    assert planner.planned == 1
     assert all(each is found[0] for each in found)
 
 
 async def test_who_does_not_lead_plans_at_most_once_an_interval() -> None:
-    thinker = Thinker()
-    await thinker.plans.get()
-    thinker.clock.now += 29
-    await thinker.plans.get()
-    assert thinker.planned == 1
-    thinker.clock.now += 2
-    await thinker.plans.get()
-    assert thinker.planned == 2
+    planner = SlowPlanner()
+    await planner.plans.get()
+    planner.clock.now += 29
+    await planner.plans.get()
+    assert planner.planned == 1
+    planner.clock.now += 2
+    await planner.plans.get()
+    assert planner.planned == 2
 
 
 async def test_a_leaders_plan_is_his_cycles() -> None:
-    thinker = Thinker(leading=True)
-    made = Planner(thinker.snapshot, Policy()).plan([])
-    thinker.plans.put(made, thinker.clock.now, 0.1)
-    thinker.clock.now += 45
-    newest = await thinker.plans.get()
+    planner = SlowPlanner(leading=True)
+    made = Planner(planner.snapshot, Policy()).plan([])
+    planner.plans.put(made, planner.clock.now, 0.1)
+    planner.clock.now += 45
+    newest = await planner.plans.get()
     assert newest is not None
     assert newest.plan is made
-    assert (thinker.planned, thinker.plans.next) == (0, newest.made + 30)
-    await thinker.plans.explain(("default", "p1"))
-    assert thinker.plans.newest is newest, "what is planned for an explanation is not what the cycle has planned"
+    assert (planner.planned, planner.plans.next) == (0, newest.made + 30)
+    await planner.plans.explain(("default", "p1"))
+    assert planner.plans.newest is newest, "what is planned for an explanation is not what the cycle has planned"
 
 
 async def test_many_explanations_are_made_one_at_a_time_with_one_planner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_QUICK", 3600.0)  # however long the machine takes for them
-    thinker = Thinker()
+    planner = SlowPlanner()
     keys = [("default", f"p{number % 4}") for number in range(12)]
-    found = await asyncio.gather(*(thinker.plans.explain(key) for key in keys))
+    found = await asyncio.gather(*(planner.plans.explain(key) for key in keys))
     assert [b'"%s"' % key[1].encode() in body.plain for key, body in zip(keys, found, strict=True)] == [True] * 12
-    assert (thinker.planned, thinker.most_at_once, len(thinker.explained)) == (1, 1, 4)
+    assert (planner.planned, planner.most_at_once, len(planner.explained)) == (1, 1, 4)
 
 
 async def test_what_is_planned_for_an_explanation_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_QUICK", 0.0)
     monkeypatch.setattr(module, "_TIMES", 0.0)
-    thinker = Thinker()
-    await thinker.plans.explain(("default", "p1"))
-    await thinker.plans.explain(("default", "p1"))
-    assert thinker.planned == 2
+    planner = SlowPlanner()
+    await planner.plans.explain(("default", "p1"))
+    await planner.plans.explain(("default", "p1"))
+    assert planner.planned == 2
 
 
 async def test_a_pod_that_the_planner_does_not_know_is_refused() -> None:
-    thinker = Thinker()
+    planner = SlowPlanner()
     with pytest.raises(HttpError) as refused:
-        await thinker.plans.explain(("default", "nobody"))
+        await planner.plans.explain(("default", "nobody"))
     assert refused.value.status == 404
 
 
 async def test_nothing_is_begun_for_those_who_have_gone() -> None:
-    thinker = Thinker()
-    thinker.go_on.clear()
-    first = asyncio.create_task(thinker.plans.explain(("default", "p1")))
+    planner = SlowPlanner()
+    planner.go_on.clear()
+    first = asyncio.create_task(planner.plans.explain(("default", "p1")))
     await asyncio.sleep(0)
-    gone = asyncio.create_task(thinker.plans.explain(("default", "p2"), lambda: False))
+    gone = asyncio.create_task(planner.plans.explain(("default", "p2"), lambda: False))
     await asyncio.sleep(0)
     first.cancel()  # it has begun: it ends by itself, and nobody else begins before that
-    third = asyncio.create_task(thinker.plans.explain(("default", "p3")))
+    third = asyncio.create_task(planner.plans.explain(("default", "p3")))
     await asyncio.sleep(0)
-    thinker.go_on.set()
+    planner.go_on.set()
     with pytest.raises(HttpError):
         await gone
     await third
-    assert (thinker.explained, thinker.most_at_once) == ([("default", "p1"), ("default", "p3")], 1)
+    assert (planner.explained, planner.most_at_once) == ([("default", "p1"), ("default", "p3")], 1)
     with pytest.raises(asyncio.CancelledError):
         await first
 
@@ -167,12 +169,12 @@ async def test_the_end_leaves_nobody_waiting() -> None:
 
 async def test_a_planner_that_nobody_asks_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_QUICK", 3600.0)
-    thinker = Thinker()
-    await thinker.plans.explain(("default", "p1"))
-    thinker.plans.drop_unused()
-    await thinker.plans.explain(("default", "p1"))
-    assert thinker.planned == 1
+    planner = SlowPlanner()
+    await planner.plans.explain(("default", "p1"))
+    planner.plans.drop_unused()
+    await planner.plans.explain(("default", "p1"))
+    assert planner.planned == 1
     monkeypatch.setattr(module, "_KEPT", -1.0)
-    thinker.plans.drop_unused()
-    await thinker.plans.explain(("default", "p1"))
-    assert thinker.planned == 2
+    planner.plans.drop_unused()
+    await planner.plans.explain(("default", "p1"))
+    assert planner.planned == 2

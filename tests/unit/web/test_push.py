@@ -151,45 +151,45 @@ async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> N
 async def test_the_overview_is_told_only_when_something_has_changed() -> None:
     made = stage()
     hub = EventHub()
-    pulse = Broadcaster(made.page.state, hub)
+    broadcaster = Broadcaster(made.page.state, hub)
     told: list[str] = []
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Subscriber(lambda: None))  # somebody listens
     for _ in range(2):
-        pulse.publish_changes()
+        broadcaster.publish_changes()
     assert told.count("overview") == 1
     told.clear()
     made.clock.now += 1
     for _ in range(6):
-        pulse.publish_changes()
+        broadcaster.publish_changes()
     assert told == []
     made.pause = None
     made.pod("web-1", "a")
     for _ in range(2):
-        pulse.publish_changes()
+        broadcaster.publish_changes()
     assert sorted(told) == ["nodes", "overview"]
 
 
 async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
     made = stage()
     hub, told = EventHub(), list[str]()
-    pulse = Broadcaster(made.page.state, hub)
+    broadcaster = Broadcaster(made.page.state, hub)
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Subscriber(lambda: None))
     for number in range(1200):
         made.migration(f"m{number}", migration_spec("web-1"))
     counts = []
     for _ in range(4):
-        pulse.publish_changes()
+        broadcaster.publish_changes()
         counts.append(told.count("migration"))
     assert counts == [500, 1000, 1200, 1200]
 
 
 async def test_samples_go_on_while_nobody_looks() -> None:
     made = stage()
-    pulse = Broadcaster(made.page.state, EventHub())
+    broadcaster = Broadcaster(made.page.state, EventHub())
     for _ in range(60):
-        pulse.publish_changes()
+        broadcaster.publish_changes()
         made.clock.now += 0.5
     times = [each.time - NOW for each in made.page.state.samples.all()]
     assert times == [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]

@@ -40,12 +40,12 @@ class Client:
     """What a page holds, and how it takes events."""
 
     stage: Stage
-    pulse: Broadcaster
+    broadcaster: Broadcaster
     map: Json = field(default_factory=dict)
     rows: dict[str, Json] = field(default_factory=dict)
 
     def look(self) -> None:
-        self.map = columns(self.stage.page.state, self.pulse.revision)
+        self.map = columns(self.stage.page.state, self.broadcaster.revision)
 
     def take(self, event: str, data: Any) -> None:
         if event == "nodes" and data["revision"] > self.map["revision"]:
@@ -84,19 +84,19 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
 def test_whenever_it_looks_and_whatever_happens_it_ends_with_what_is_there(done: list[tuple[Any, ...]]) -> None:
     stage, hub = Stage(), EventHub()
     hub._readers.add(Subscriber(lambda: None))  # somebody listens
-    pulse = Broadcaster(stage.page.state, hub)
-    client = Client(stage, pulse)
+    broadcaster = Broadcaster(stage.page.state, hub)
+    client = Client(stage, broadcaster)
     hub.publish = client.take  # type: ignore[method-assign] # what is told is heard at once
     client.look()
     for kind, *said in done:
         if kind == "beat":
-            pulse.publish_changes()
+            broadcaster.publish_changes()
         elif kind == "look":
             client.look()
         else:
             act(stage, kind, *said)
-    pulse.publish_changes()
-    assert client.map == columns(stage.page.state, pulse.revision)
+    broadcaster.publish_changes()
+    assert client.map == columns(stage.page.state, broadcaster.revision)
     there = {row["name"]: row for row in migrations(stage.page.state)["migrations"]}
     assert client.rows.keys() == there.keys()
     assert {name: row["phase"] for name, row in client.rows.items()} == {n: r["phase"] for n, r in there.items()}

@@ -11,7 +11,7 @@ from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.web.metrics import Metrics, MetricSources
 from tests.support.showing import NOW, Stage, asked, served
 from tests.unit.web.scraped import scraped, value
-from tests.unit.web.test_plans import Thinker
+from tests.unit.web.test_plans import SlowPlanner
 
 BAD = (
     ConfigError("/etc/rescheduler/config.yaml", "cpuThreshold", "180 is not at most 100"),
@@ -90,18 +90,18 @@ async def test_no_more_errors_are_shown_than_anybody_reads() -> None:
 
 
 async def test_a_plan_that_was_thought_by_the_old_one_is_thought_again() -> None:
-    thinker = Thinker()
-    thinker.go_on.clear()
-    looking = asyncio.ensure_future(thinker.plans.get())
-    assert await asyncio.to_thread(thinker.begun.wait, 20)
-    thinker.plans.invalidate()
-    thinker.go_on.set()
+    planner = SlowPlanner()
+    planner.go_on.clear()
+    looking = asyncio.ensure_future(planner.plans.get())
+    assert await asyncio.to_thread(planner.begun.wait, 20)
+    planner.plans.invalidate()
+    planner.go_on.set()
     await looking
-    assert thinker.planned == 2
+    assert planner.planned == 2
 
 
 async def test_who_does_not_lead_shows_no_plan_of_the_old_one() -> None:
-    follower, leader = Thinker(), Thinker(leading=True)
+    follower, leader = SlowPlanner(), SlowPlanner(leading=True)
     for each in (follower, leader):
         await each.plans.get()
         each.plans.invalidate()

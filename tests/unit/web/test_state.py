@@ -46,8 +46,8 @@ def test_however_the_clock_jumps_there_are_never_more_than_720(times: list[float
 
 
 def moves() -> tuple[MigrationCache, MigrationTracker, list[str]]:
-    board, touched = MigrationCache(), list[str]()
-    return board, MigrationTracker(board, lambda: 100.0, touched.append), touched
+    migrations, touched = MigrationCache(), list[str]()
+    return migrations, MigrationTracker(migrations, lambda: 100.0, touched.append), touched
 
 
 def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: float | str) -> PodMigration:
@@ -56,39 +56,39 @@ def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: fl
 
 
 def test_each_step_is_kept_once_with_when_it_began() -> None:
-    board, seen, _ = moves()
+    migrations, seen, _ = moves()
     for version, (step, began) in enumerate([("Mark", 1.0), ("Mark", 1.0), ("CreateCopy", 2.0), ("RollBack", 3.0)]):
-        board.put(at(step, version=version, step_time=began))
-    board.put(at("", Phase.PENDING, version=9))
-    board.put(at("Mark", version=10, step_time=9.0))
+        migrations.put(at(step, version=version, step_time=began))
+    migrations.put(at("", Phase.PENDING, version=9))
+    migrations.put(at("Mark", version=10, step_time=9.0))
     assert seen.history(KEY) == (
         StepStart("Mark", 1.0), StepStart("CreateCopy", 2.0), StepStart("RollBack", 3.0), StepStart("Mark", 9.0),
     )  # fmt: skip
-    board.drop(KEY)
+    migrations.drop(KEY)
     assert seen.history(KEY) == ()
 
 
 def test_a_step_that_nobody_tells_the_time_of_began_when_it_was_seen() -> None:
-    board, seen, _ = moves()
-    board.put(at("Mark", version=1))
-    board.put(at("Mark", version=2))
+    migrations, seen, _ = moves()
+    migrations.put(at("Mark", version=1))
+    migrations.put(at("Mark", version=2))
     assert seen.history(KEY) == (StepStart("Mark", 100.0),)
 
 
 def test_completed_ones_stay_counted_when_they_are_cleaned_up() -> None:
-    board, seen, _ = moves()
-    board.put(at("", Phase.COMPLETED, version=1))
-    board.put(at("", Phase.COMPLETED, version=2))
-    board.drop(KEY)
+    migrations, seen, _ = moves()
+    migrations.put(at("", Phase.COMPLETED, version=1))
+    migrations.put(at("", Phase.COMPLETED, version=2))
+    migrations.drop(KEY)
     assert seen.completed == 1
 
 
 def test_nodes_are_marked_for_as_long_as_a_move_is_under_way() -> None:
-    board, seen, touched = moves()
-    board.put(at("Mark", version=1, source="a", target="b"))
+    migrations, seen, touched = moves()
+    migrations.put(at("Mark", version=1, source="a", target="b"))
     assert (seen.flags_of("a"), seen.flags_of("b"), seen.flags_of("c")) == (NodeFlag.SOURCE, NodeFlag.TARGET, 0)
-    board.put(at("Mark", version=2, source="a", target="c"))
+    migrations.put(at("Mark", version=2, source="a", target="c"))
     assert (seen.flags_of("b"), seen.flags_of("c")) == (0, NodeFlag.TARGET)
-    board.put(at("", Phase.FAILED, version=3, source="a", target="c"))
+    migrations.put(at("", Phase.FAILED, version=3, source="a", target="c"))
     assert (seen.flags_of("a"), seen.flags_of("c")) == (0, 0)
     assert set(touched) == {"a", "b", "c"}

@@ -25,8 +25,8 @@ _STEPS = {method: _lifecycle.steps(method) for method in Method}
 
 def migrations(state: PageState) -> Json:
     """What `/api/migrations` returns: all unfinished migrations, and the newest of the others."""
-    active = sorted(state.board.active(), key=_age)
-    over = [each for each in state.board.all() if each.status.over]
+    active = sorted(state.migrations.active(), key=_age)
+    over = [each for each in state.migrations.all() if each.status.over]
     found = [*active, *heapq.nsmallest(max(0, MOST - len(active)), over, key=_age)]
     shown = sorted(found, key=_age)
     more = len(active) + len(over) - len(shown)

@@ -143,7 +143,7 @@ def _node(state: PageState, key: ObjectKey) -> str:
 
 async def outcomes(state: PageState) -> Json:
     """What `/api/outcomes` returns: workloads in cool-down the longest first."""
-    migrations = list(state.board.all())  # there may be very many: not computed in the event loop
+    migrations = list(state.migrations.all())  # there may be very many: not computed in the event loop
     resting = await asyncio.to_thread(find_backoffs, migrations, state.live_config.policy())
     now = state.now()
     found = {key: rest for key, rest in resting.items() if _is_there(state, key)}
@@ -245,14 +245,14 @@ def _window(state: PageState) -> Json | None:
 
 
 def _counts(state: PageState) -> Json:
-    board = state.board
+    migrations = state.migrations
     return {
         "nodes": state.loads.nodes,
         "pods": state.loads.pods,
-        "pending": board.count(Phase.PENDING),
-        "inProgress": board.count(Phase.IN_PROGRESS),
-        "completed": board.count(Phase.COMPLETED),
-        "failed": board.count(Phase.FAILED),
+        "pending": migrations.count(Phase.PENDING),
+        "inProgress": migrations.count(Phase.IN_PROGRESS),
+        "completed": migrations.count(Phase.COMPLETED),
+        "failed": migrations.count(Phase.FAILED),
         "awaitingApproval": len(state.moves.awaiting()),
     }
 

@@ -52,23 +52,25 @@ class Ruled:
 class Stage:
     judge: Ruled = field(default_factory=Ruled)
     limits: Concurrency = FREE
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     stores: bool = True
 
     def __post_init__(self) -> None:
         now_live = live(concurrency=lambda: self.limits, timeout=TIMEOUT, approval_timeout=3600.0)
-        self.slots = ConcurrencyLimits(self.board, now_live)
-        holds = holds_of(self.board, now_live)
-        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self.judge), self.slots, holds, now_live)
+        self.concurrency_limits = ConcurrencyLimits(self.migrations, now_live)
+        holds = holds_of(self.migrations, now_live)
+        self.start_gate = StartGate(
+            self.migrations, cast("CachedRevalidator", self.judge), self.concurrency_limits, holds, now_live
+        )
 
     async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
         """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
-        self.board.put(migration)
-        with self.gatekeeper.reserve(migration):
-            admitted = await self.gatekeeper.check(scene(migration, now, **seen))
+        self.migrations.put(migration)
+        with self.start_gate.reserve(migration):
+            admitted = await self.start_gate.check(scene(migration, now, **seen))
             if admitted.progress is not None and self.stores:
                 begun = replace(admitted.progress, phase=Phase.IN_PROGRESS, attempts=admitted.progress.attempts + 1)
-                self.board.put(replace(migration, status=begun, version="2"), ours=True)
+                self.migrations.put(replace(migration, status=begun, version="2"), ours=True)
             return admitted
 
 
@@ -99,7 +101,7 @@ async def test_what_may_begin_has_its_method_target_source_and_owners_recorded()
         controller=ObjectReference("ReplicaSet", "web-1", "rs-uid"),
         workload=ObjectReference("Deployment", "web", "dep-uid"),
     )
-    assert [each.name for each in stage.board.in_progress()] == ["m"]
+    assert [each.name for each in stage.migrations.in_progress()] == ["m"]
 
 
 async def test_a_bare_pod_has_no_owners() -> None:
@@ -189,7 +191,7 @@ async def test_an_attempt_has_the_whole_time_after_its_pause() -> None:
 
 async def test_limits_make_it_wait_in_line_and_cost_no_judgement() -> None:
     stage = Stage(limits=ONE_AT_A_TIME)
-    stage.board.put(moving())
+    stage.migrations.put(moving())
     admitted = await stage.admit(ordered())
     assert admitted.reason == "it waits its turn: 1 under way (migration.concurrency.total)"
     assert (admitted.progress, admitted.never, stage.judge.asked) == (None, False, [])
@@ -197,7 +199,7 @@ async def test_limits_make_it_wait_in_line_and_cost_no_judgement() -> None:
 
 async def test_in_line_a_plan_grows_stale_and_an_order_by_hand_does_not() -> None:
     stage = Stage(limits=ONE_AT_A_TIME)
-    stage.board.put(moving())
+    stage.migrations.put(moving())
     late = NOW + TIMEOUT + 1
     assert (await stage.admit(ordered(PLANNED), late)).never
     assert not (await stage.admit(ordered(BY_HAND), late)).never
@@ -205,22 +207,24 @@ async def test_in_line_a_plan_grows_stale_and_an_order_by_hand_does_not() -> Non
 
 async def test_members_of_a_proposal_that_has_begun_do_not_wait_in_line() -> None:
     stage = Stage(limits=ONE_AT_A_TIME)
-    stage.board.put(moving(proposal="p", members=2))
+    stage.migrations.put(moving(proposal="p", members=2))
     assert (await stage.admit(ordered(replace(PLANNED, proposal="p", members=2)))).progress is not None
 
 
 async def test_a_limit_of_the_node_that_the_rules_chose_counts_too() -> None:
     stage = Stage(Ruled(MoveVerdict(Method.HANDOFF, "three")), limits=replace(FREE, per_node=1))
-    stage.board.put(replace(moving(), status=MigrationStatus(phase=Phase.IN_PROGRESS, source="four", target="three")))
+    stage.migrations.put(
+        replace(moving(), status=MigrationStatus(phase=Phase.IN_PROGRESS, source="four", target="three"))
+    )
     admitted = await stage.admit(ordered(replace(BY_HAND, target="")), target=None)
     assert admitted.progress is None
     assert "perNode, three" in admitted.reason
-    assert not stage.slots.has_granted(("shop", "m"))
+    assert not stage.concurrency_limits.has_granted(("shop", "m"))
 
 
 async def test_a_slot_that_somebody_takes_while_it_is_judged_is_taken() -> None:
     stage = Stage(limits=ONE_AT_A_TIME)
-    stage.judge.meanwhile = lambda: stage.board.put(moving())
+    stage.judge.meanwhile = lambda: stage.migrations.put(moving())
     admitted = await stage.admit(ordered())
     assert (admitted.progress, admitted.never) == (None, False)
     assert "waits its turn" in admitted.reason
@@ -230,9 +234,9 @@ async def test_of_many_that_are_looked_at_at_once_as_many_begin_as_may() -> None
     stage = Stage(limits=replace(FREE, total=3))
     looks = [stage.admit(ordered(replace(BY_HAND, pod=f"pod-{n}"), f"m{n}")) for n in range(9)]
     first = await asyncio.gather(*looks)
-    again = [await stage.admit(each) for each in list(stage.board.active()) if each.status.phase is Phase.PENDING]
+    again = [await stage.admit(each) for each in list(stage.migrations.active()) if each.status.phase is Phase.PENDING]
     assert sum(each.progress is not None for each in (*first, *again)) == 3
-    assert len(list(stage.board.in_progress())) == 3
+    assert len(list(stage.migrations.in_progress())) == 3
 
 
 async def test_of_two_orders_for_one_pod_one_begins() -> None:
@@ -248,15 +252,15 @@ async def test_a_pod_that_is_being_moved_or_made_by_another_migration_waits_for_
         replace(moving(), status=replace(moving().status, replacement=ObjectReference("Pod", "web-a"))),
     ):
         stage = Stage()
-        stage.board.put(rival)
+        stage.migrations.put(rival)
         admitted = await stage.admit(ordered())
         assert (admitted.reason, admitted.never) == ("migration other is moving the pod", False)
 
 
 async def test_a_pending_rival_and_one_of_another_namespace_are_in_nobodys_way() -> None:
     stage = Stage()
-    stage.board.put(ordered(name="other"))
-    stage.board.put(replace(moving(pod="web-a"), namespace="bank"))
+    stage.migrations.put(ordered(name="other"))
+    stage.migrations.put(replace(moving(pod="web-a"), namespace="bank"))
     assert (await stage.admit(ordered())).progress is not None
 
 
@@ -268,7 +272,7 @@ async def test_what_was_granted_and_could_not_be_stored_is_given_back() -> None:
 
 async def test_nothing_begins_any_more_when_the_process_is_ending() -> None:
     stage = Stage()
-    stage.gatekeeper.open = False
+    stage.start_gate.open = False
     admitted = await stage.admit(ordered())
     assert (admitted.progress, admitted.never, stage.judge.asked) == (None, False, [])
 
@@ -277,12 +281,12 @@ async def test_nothing_begins_if_the_process_is_told_to_end_while_it_is_judged()
     stage = Stage()
 
     def close() -> None:
-        stage.gatekeeper.open = False
+        stage.start_gate.open = False
 
     stage.judge.meanwhile = close
     admitted = await stage.admit(ordered())
     assert (admitted.progress, admitted.never) == (None, False)
-    assert not stage.slots.has_granted(("shop", "m"))
+    assert not stage.concurrency_limits.has_granted(("shop", "m"))
 
 
 async def test_the_judge_is_told_who_asks_and_what_has_been_tried() -> None:
@@ -299,36 +303,36 @@ async def test_the_judge_is_told_who_asks_and_what_has_been_tried() -> None:
 
 async def test_one_in_line_needs_no_look_until_its_limit_changes_or_its_time_is_over() -> None:
     stage = Stage(limits=ONE_AT_A_TIME)
-    stage.board.put(moving())
+    stage.migrations.put(moving())
     admitted = await stage.admit(ordered())
     assert admitted.known is not None
     told = replace(admitted.known, message=admitted.reason)
     waiting, late = replace(ordered(), status=told), NOW + TIMEOUT + 1
     assert is_in_line(waiting)
-    assert stage.gatekeeper.still_waits(waiting, NOW)
-    assert not stage.gatekeeper.still_waits(waiting, late)
-    assert stage.gatekeeper.still_waits(replace(waiting, spec=BY_HAND), late), "an order by hand does not grow stale"
-    assert not stage.gatekeeper.still_waits(replace(waiting, spec=replace(PLANNED, paused=True)), NOW)
-    stage.board.drop(("shop", "other"))
-    assert not stage.gatekeeper.still_waits(waiting, NOW)
+    assert stage.start_gate.still_waits(waiting, NOW)
+    assert not stage.start_gate.still_waits(waiting, late)
+    assert stage.start_gate.still_waits(replace(waiting, spec=BY_HAND), late), "an order by hand does not grow stale"
+    assert not stage.start_gate.still_waits(replace(waiting, spec=replace(PLANNED, paused=True)), NOW)
+    stage.migrations.drop(("shop", "other"))
+    assert not stage.start_gate.still_waits(waiting, NOW)
 
 
 async def test_when_the_process_is_ending_what_has_not_begun_is_left_for_the_next_one() -> None:
     stage = Stage()
-    stage.gatekeeper.open = False
-    assert stage.gatekeeper.still_waits(ordered(), NOW)
-    assert not stage.gatekeeper.still_waits(moving(), NOW)
+    stage.start_gate.open = False
+    assert stage.start_gate.still_waits(ordered(), NOW)
+    assert not stage.start_gate.still_waits(moving(), NOW)
 
 
 async def test_whoever_waits_for_the_same_slot_is_not_looked_at_while_another_is() -> None:
     stage = Stage(limits=ONE_AT_A_TIME)
     one, other = (ordered(name=name, message="it waits its turn: 1 under way") for name in ("one", "other"))
     for each in (one, other):
-        stage.board.put(each)
-    assert not stage.gatekeeper.still_waits(other, NOW)
-    with stage.gatekeeper.reserve(one):
-        assert stage.gatekeeper.still_waits(other, NOW)
-    assert not stage.gatekeeper.still_waits(other, NOW)
+        stage.migrations.put(each)
+    assert not stage.start_gate.still_waits(other, NOW)
+    with stage.start_gate.reserve(one):
+        assert stage.start_gate.still_waits(other, NOW)
+    assert not stage.start_gate.still_waits(other, NOW)
 
 
 class StillLoop(asyncio.SelectorEventLoop):
@@ -344,7 +348,7 @@ class StillLoop(asyncio.SelectorEventLoop):
 class Drawn:
     """A cluster of two nodes and a Deployment, and how often it was looked at."""
 
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     looks: int = 0
     takes: float = 0.0
     policy: Policy = field(default_factory=Policy)
@@ -365,7 +369,7 @@ class Drawn:
     async def judge(self) -> AsyncIterator[tuple[CachedRevalidator, StillLoop]]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, StillLoop)
-        yield CachedRevalidator(self.copied, self.board, live(policy=lambda: self.policy)), loop
+        yield CachedRevalidator(self.copied, self.migrations, live(policy=lambda: self.policy)), loop
 
 
 def web(number: int) -> str:
@@ -424,9 +428,9 @@ def test_another_policy_is_judged_by_at_once() -> None:
 
 def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
     async def story(judge: CachedRevalidator, _: StillLoop) -> None:
-        rulings = await asyncio.gather(*(judge.check(order_of(number)) for number in range(3)))
-        assert [ruling.method for ruling in rulings] == [Method.HANDOFF, Method.HANDOFF, None]
-        assert rulings[2].temporary
+        verdicts = await asyncio.gather(*(judge.check(order_of(number)) for number in range(3)))
+        assert [ruling.method for ruling in verdicts] == [Method.HANDOFF, Method.HANDOFF, None]
+        assert verdicts[2].temporary
 
     in_still_time(Drawn(), story)
 
@@ -441,7 +445,7 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
     async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         for number in range(2):
             await judge.check(order_of(number))
-            drawn.board.put(begun(number))
+            drawn.migrations.put(begun(number))
         loop.now = 60.0
         third = await judge.check(order_of(2))
         assert (third.method, third.temporary, drawn.looks) == (None, True, 2)

@@ -50,27 +50,27 @@ class Ruled:
 class Stage:
     def __init__(self, judge: Ruled | None = None, held: Pauses | None = None) -> None:
         self.judge, self.held = judge or Ruled(), held or Pauses()
-        self.board = MigrationCache()
+        self.migrations = MigrationCache()
         now_live = live(concurrency=lambda: ONE_AT_A_TIME, timeout=TIMEOUT, approval_timeout=HOUR)
-        self.slots = ConcurrencyLimits(self.board, now_live)
-        self.consent = holds_of(self.board, now_live, self.held)
-        self.gatekeeper = StartGate(
-            self.board, cast("CachedRevalidator", self.judge), self.slots, self.consent, now_live
+        self.concurrency_limits = ConcurrencyLimits(self.migrations, now_live)
+        self.holds = holds_of(self.migrations, now_live, self.held)
+        self.start_gate = StartGate(
+            self.migrations, cast("CachedRevalidator", self.judge), self.concurrency_limits, self.holds, now_live
         )
 
     async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
-        self.board.put(migration)
+        self.migrations.put(migration)
         there = {"pod": pod(), "controller": replica_set(), "deployment": deployment(), "target": node()}
-        observed = Observation(**(there | seen), members=self.board.members(migration))
-        with self.gatekeeper.reserve(migration):
-            return await self.gatekeeper.check(StepContext(migration, observed, now))
+        observed = Observation(**(there | seen), members=self.migrations.members(migration))
+        with self.start_gate.reserve(migration):
+            return await self.start_gate.check(StepContext(migration, observed, now))
 
     async def told(self, migration: PodMigration, now: float = NOW) -> PodMigration:
         """Looked at, and what it was told is stored."""
         admitted = await self.admit(migration, now)
         assert admitted.known is not None
         stored = replace(migration, status=replace(admitted.known, message=admitted.reason), version="2")
-        self.board.put(stored)
+        self.migrations.put(stored)
         return stored
 
 
@@ -85,8 +85,8 @@ async def test_without_approval_it_waits_is_not_judged_and_takes_no_slot() -> No
     assert admitted.known is not None
     assert (admitted.known.source, admitted.known.target) == ("one", "two")
     assert stage.judge.asked == []
-    with stage.gatekeeper.reserve(waiting()):
-        assert stage.slots.find_exceeded(waiting("other"), MigrationStatus()) == ""
+    with stage.start_gate.reserve(waiting()):
+        assert stage.concurrency_limits.find_exceeded(waiting("other"), MigrationStatus()) == ""
 
 
 async def test_what_is_approved_is_judged_as_any_other() -> None:
@@ -116,13 +116,13 @@ async def test_nobody_waits_for_ever() -> None:
 
 async def test_it_is_looked_at_again_only_now_and_then_and_at_once_when_something_is_new() -> None:
     stage = Stage()
-    assert not stage.gatekeeper.still_waits(waiting(), NOW)
+    assert not stage.start_gate.still_waits(waiting(), NOW)
     told = await stage.told(waiting())
-    assert stage.gatekeeper.still_waits(told, NOW + 29)
-    assert not stage.gatekeeper.still_waits(told, NOW + 30)
-    assert not stage.gatekeeper.still_waits(replace(told, approved_by="me"), NOW + 1)
-    assert not stage.gatekeeper.still_waits(replace(told, rejected_by="me"), NOW + 1)
-    assert not stage.gatekeeper.still_waits(told, NOW + HOUR + 1)
+    assert stage.start_gate.still_waits(told, NOW + 29)
+    assert not stage.start_gate.still_waits(told, NOW + 30)
+    assert not stage.start_gate.still_waits(replace(told, approved_by="me"), NOW + 1)
+    assert not stage.start_gate.still_waits(replace(told, rejected_by="me"), NOW + 1)
+    assert not stage.start_gate.still_waits(told, NOW + HOUR + 1)
 
 
 async def test_the_time_in_which_it_must_begin_runs_from_when_it_was_approved() -> None:
@@ -150,11 +150,11 @@ async def test_a_new_leader_gives_what_was_approved_long_ago_its_time() -> None:
 async def test_a_member_that_is_not_approved_keeps_the_others_waiting_and_a_lost_one_ends_them() -> None:
     pair = replace(ORDER, proposal="swap", members=2)
     stage, mine, other = Stage(), waiting("m", pair, approved_by="me"), waiting("n", pair)
-    stage.board.put(other)
+    stage.migrations.put(other)
     assert (await stage.admit(mine)).reason.startswith("waits for approval of shop/n, which belongs to it")
-    stage.board.put(replace(other, approved_by="me", version="2"))
+    stage.migrations.put(replace(other, approved_by="me", version="2"))
     assert (await stage.admit(mine)).progress is not None
-    stage.board.put(replace(other, status=MigrationStatus(Phase.FAILED, message="rejected by joe"), version="3"))
+    stage.migrations.put(replace(other, status=MigrationStatus(Phase.FAILED, message="rejected by joe"), version="3"))
     ended = await stage.admit(mine)
     assert (ended.reason, ended.never) == ("shop/n, which belongs to it, was given up: rejected by joe", True)
 
@@ -165,11 +165,11 @@ async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: Migra
     told = await stage.told(waiting(order=order))
     assert (told.status.phase, told.status.message) == (Phase.PENDING, TOLD)
     assert stage.judge.asked == []
-    assert stage.gatekeeper.still_waits(told, NOW + 1)
+    assert stage.start_gate.still_waits(told, NOW + 1)
     stage.held.pause = replace(JANE, reason="another")
-    assert not stage.gatekeeper.still_waits(told, NOW + 1)
+    assert not stage.start_gate.still_waits(told, NOW + 1)
     stage.held.pause = None
-    assert not stage.gatekeeper.still_waits(told, NOW + 1)
+    assert not stage.start_gate.still_waits(told, NOW + 1)
     assert (await stage.admit(told)).progress is not None
 
 
@@ -184,11 +184,13 @@ async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_i
     stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
     planned = waiting(order=replace(ORDER, approval_required=False))
     in_line = replace(planned, status=MigrationStatus(message="it waits its turn: 1 under way"), version="2")
-    stage.board.put(replace(waiting("busy"), status=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three")))
-    assert stage.gatekeeper.still_waits(in_line, NOW)
+    stage.migrations.put(
+        replace(waiting("busy"), status=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three"))
+    )
+    assert stage.start_gate.still_waits(in_line, NOW)
     stage.held.pause = JANE
-    assert not stage.gatekeeper.still_waits(in_line, NOW)
-    stage.board.drop(("shop", "busy"))
+    assert not stage.start_gate.still_waits(in_line, NOW)
+    stage.migrations.drop(("shop", "busy"))
     stage.held.pause, stage.held.resumed = None, NOW + 9 * HOUR
     assert not (await stage.admit(planned, NOW + 9 * HOUR + 1)).never
     assert (await stage.admit(planned, NOW + 10 * HOUR)).never
@@ -201,5 +203,5 @@ async def test_a_pause_does_not_tear_apart_what_belongs_together_and_has_begun()
         waiting("n", replace(pair, pod="web-b")),
         status=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three"),
     )
-    stage.board.put(begun)
+    stage.migrations.put(begun)
     assert (await stage.admit(waiting("m", pair))).progress is not None

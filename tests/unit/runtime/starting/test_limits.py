@@ -22,11 +22,11 @@ FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=N
 BEGINS = MigrationStatus(source="one", target="two", workload=WEB)
 
 
-def board_of(*migrations: PodMigration) -> MigrationCache:
-    board = MigrationCache()
+def cache_of(*migrations: PodMigration) -> MigrationCache:
+    cache = MigrationCache()
     for each in migrations:
-        board.put(each)
-    return board
+        cache.put(each)
+    return cache
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,10 @@ def board_of(*migrations: PodMigration) -> MigrationCache:
     ],
 )
 def test_each_limit_keeps_the_next_one_waiting_and_is_named(limits: Concurrency, named: str) -> None:
-    slots = ConcurrencyLimits(board_of(under_way("first", workload=WEB)), live(concurrency=lambda: limits))
-    assert slots.find_exceeded(pending("next"), BEGINS).endswith(f"1 under way (migration.concurrency.{named})")
+    concurrency_limits = ConcurrencyLimits(cache_of(under_way("first", workload=WEB)), live(concurrency=lambda: limits))
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS).endswith(
+        f"1 under way (migration.concurrency.{named})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,9 +66,9 @@ def test_a_share_is_of_the_replicas_that_the_workload_should_have(
         return replicas
 
     for begun in range(limit + 1):
-        board = board_of(*(under_way(f"m{number}", f"web-{number}", workload=WEB) for number in range(begun)))
+        migrations = cache_of(*(under_way(f"m{number}", f"web-{number}", workload=WEB) for number in range(begun)))
         found = ConcurrencyLimits(
-            board, live(concurrency=lambda: replace(FREE, per_workload=share)), known
+            migrations, live(concurrency=lambda: replace(FREE, per_workload=share)), known
         ).find_exceeded(pending("next"), BEGINS)
         assert bool(found) is (begun == limit)
     assert found == f"it waits its turn: {limit} under way (migration.concurrency.perWorkload, {told})"
@@ -84,78 +86,80 @@ def test_the_replicas_that_a_workload_should_have_are_known_from_its_watch() -> 
 
 
 def test_a_share_of_a_pod_that_nobody_manages_is_that_one() -> None:
-    slots = ConcurrencyLimits(
-        board_of(under_way("first", "a")), live(concurrency=lambda: replace(FREE, per_workload="50%"))
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(under_way("first", "a")), live(concurrency=lambda: replace(FREE, per_workload="50%"))
     )
     bare = replace(BEGINS, workload=None)
-    assert slots.find_exceeded(pending("next", "b"), bare) == ""
-    assert slots.find_exceeded(pending("next", "a"), bare).endswith("perWorkload, 50% of 1 replica)")
+    assert concurrency_limits.find_exceeded(pending("next", "b"), bare) == ""
+    assert concurrency_limits.find_exceeded(pending("next", "a"), bare).endswith("perWorkload, 50% of 1 replica)")
 
 
 def test_a_workload_that_is_scaled_has_another_share_at_once() -> None:
     replicas = {"web": 10}
-    slots = ConcurrencyLimits(
-        board_of(under_way("first", workload=WEB)),
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(under_way("first", workload=WEB)),
         live(concurrency=lambda: replace(FREE, per_workload="10%")),
         lambda namespace, owner: replicas[owner.name],
     )
-    assert slots.find_exceeded(pending("next"), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS)
     replicas["web"] = 20
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_without_limits_nobody_waits() -> None:
-    slots = ConcurrencyLimits(
-        board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), live(concurrency=lambda: FREE)
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), live(concurrency=lambda: FREE)
     )
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_a_node_counts_as_source_and_as_target() -> None:
-    slots = ConcurrencyLimits(
-        board_of(under_way("first", source="three", target="one")), live(concurrency=lambda: replace(FREE, per_node=1))
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(under_way("first", source="three", target="one")), live(concurrency=lambda: replace(FREE, per_node=1))
     )
-    assert "perNode, one" in slots.find_exceeded(pending("next"), BEGINS)
-    assert slots.find_exceeded(pending("next"), replace(BEGINS, source="four")) == ""
+    assert "perNode, one" in concurrency_limits.find_exceeded(pending("next"), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("next"), replace(BEGINS, source="four")) == ""
 
 
 def test_the_same_names_in_other_namespaces_are_other_workloads() -> None:
-    slots = ConcurrencyLimits(board_of(replace(under_way("first", workload=WEB), namespace="bank")), live())
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(replace(under_way("first", workload=WEB), namespace="bank")), live()
+    )
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_two_bare_pods_are_two_workloads() -> None:
-    slots = ConcurrencyLimits(board_of(under_way("first", "a")), live())
-    assert slots.find_exceeded(pending("next", "b"), replace(BEGINS, workload=None)) == ""
+    concurrency_limits = ConcurrencyLimits(cache_of(under_way("first", "a")), live())
+    assert concurrency_limits.find_exceeded(pending("next", "b"), replace(BEGINS, workload=None)) == ""
 
 
 def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
-    board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
-    slots.grant(pending("first"), BEGINS)
-    assert slots.find_exceeded(pending("next"), BEGINS)
-    assert slots.find_exceeded(pending("first"), BEGINS) == ""
-    assert slots.has_granted(("shop", "first"))
-    assert not slots.has_granted(("shop", "next"))
+    migrations = cache_of(pending("first"), pending("next"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: replace(FREE, total=1)))
+    concurrency_limits.grant(pending("first"), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("first"), BEGINS) == ""
+    assert concurrency_limits.has_granted(("shop", "first"))
+    assert not concurrency_limits.has_granted(("shop", "next"))
 
 
 def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
-    slots = ConcurrencyLimits(
-        board_of(pending("first"), pending("next")), live(concurrency=lambda: replace(FREE, total=1))
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(pending("first"), pending("next")), live(concurrency=lambda: replace(FREE, total=1))
     )
-    slots.reserve(pending("first"), BEGINS)
-    assert slots.find_exceeded(pending("next"), BEGINS)
-    assert not slots.has_granted(("shop", "first"))
-    slots.grant(pending("first"), BEGINS)
-    assert slots.has_granted(("shop", "first"))
+    concurrency_limits.reserve(pending("first"), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS)
+    assert not concurrency_limits.has_granted(("shop", "first"))
+    concurrency_limits.grant(pending("first"), BEGINS)
+    assert concurrency_limits.has_granted(("shop", "first"))
 
 
 def test_what_is_granted_and_stored_counts_once() -> None:
-    board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=2)))
-    slots.grant(pending("first"), BEGINS)
-    board.put(under_way("first", version="2", attempts=1))
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
+    migrations = cache_of(pending("first"), pending("next"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: replace(FREE, total=2)))
+    concurrency_limits.grant(pending("first"), BEGINS)
+    migrations.put(under_way("first", version="2", attempts=1))
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
 @pytest.mark.parametrize(
@@ -167,59 +171,59 @@ def test_what_is_granted_and_stored_counts_once() -> None:
 )
 def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: PodMigration) -> None:
     """Also if nobody has asked for a slot while it was under way."""
-    board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
-    slots.grant(pending("first"), BEGINS)
-    board.put(under_way("first", version="2", attempts=1))
-    board.put(left)
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
-    assert not slots.has_granted(("shop", "first"))
+    migrations = cache_of(pending("first"), pending("next"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: replace(FREE, total=1)))
+    concurrency_limits.grant(pending("first"), BEGINS)
+    migrations.put(under_way("first", version="2", attempts=1))
+    migrations.put(left)
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
+    assert not concurrency_limits.has_granted(("shop", "first"))
 
 
 def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
-    board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
-    slots.grant(pending("first"), BEGINS)
-    board.drop(("shop", "first"))
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
+    migrations = cache_of(pending("first"), pending("next"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: replace(FREE, total=1)))
+    concurrency_limits.grant(pending("first"), BEGINS)
+    migrations.drop(("shop", "first"))
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
-    board = board_of(pending("first"), pending("next"))
-    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1)))
-    slots.grant(pending("first"), BEGINS)
-    slots.release(("shop", "first"))
-    assert slots.find_exceeded(pending("next"), BEGINS) == ""
+    migrations = cache_of(pending("first"), pending("next"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: replace(FREE, total=1)))
+    concurrency_limits.grant(pending("first"), BEGINS)
+    concurrency_limits.release(("shop", "first"))
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
     together = migration_spec("a", proposal="p", members=2)
-    slots = ConcurrencyLimits(
-        board_of(under_way("first", order=together)), live(concurrency=lambda: replace(FREE, total=1))
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(under_way("first", order=together)), live(concurrency=lambda: replace(FREE, total=1))
     )
-    assert slots.find_exceeded(pending("second", order=replace(together, pod="b")), BEGINS) == ""
-    assert slots.find_exceeded(pending("other", order=replace(together, proposal="q")), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("second", order=replace(together, pod="b")), BEGINS) == ""
+    assert concurrency_limits.find_exceeded(pending("other", order=replace(together, proposal="q")), BEGINS)
 
 
 def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
     alone = migration_spec("a", proposal="p", members=1)
-    slots = ConcurrencyLimits(
-        board_of(under_way("first", order=alone)), live(concurrency=lambda: replace(FREE, total=1))
+    concurrency_limits = ConcurrencyLimits(
+        cache_of(under_way("first", order=alone)), live(concurrency=lambda: replace(FREE, total=1))
     )
-    assert slots.find_exceeded(pending("second", order=alone), BEGINS)
+    assert concurrency_limits.find_exceeded(pending("second", order=alone), BEGINS)
 
 
 def test_one_in_line_still_waits_until_its_limit_changes() -> None:
-    board = board_of(under_way("first"))
-    slots = ConcurrencyLimits(board, live(concurrency=lambda: replace(FREE, total=1, per_node=1)))
-    told = slots.find_exceeded(pending("next"), BEGINS)
+    migrations = cache_of(under_way("first"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: replace(FREE, total=1, per_node=1)))
+    told = concurrency_limits.find_exceeded(pending("next"), BEGINS)
     waiting = pending("next", source="one", message=told)
     assert is_in_line(waiting)
-    assert slots.still_waits(waiting)
-    assert not slots.still_waits(replace(waiting, spec=replace(waiting.spec, paused=True)))
-    assert not slots.still_waits(replace(waiting, status=replace(waiting.status, message="a rollout")))
-    board.put(over("first", version="2"))
-    assert not slots.still_waits(waiting)
+    assert concurrency_limits.still_waits(waiting)
+    assert not concurrency_limits.still_waits(replace(waiting, spec=replace(waiting.spec, paused=True)))
+    assert not concurrency_limits.still_waits(replace(waiting, status=replace(waiting.status, message="a rollout")))
+    migrations.put(over("first", version="2"))
+    assert not concurrency_limits.still_waits(waiting)
 
 
 def test_only_pending_ones_are_in_line() -> None:
@@ -235,17 +239,17 @@ class Interleaved(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.board = MigrationCache()
-        self.slots = ConcurrencyLimits(self.board, live(concurrency=lambda: self.limits))
+        self.migrations = MigrationCache()
+        self.concurrency_limits = ConcurrencyLimits(self.migrations, live(concurrency=lambda: self.limits))
         self.versions = 0
         self.granted: dict[str, MigrationStatus] = {}
 
     def stored(self, migration: PodMigration) -> None:
         self.versions += 1
-        self.board.put(replace(migration, version=str(self.versions)), ours=True)
+        self.migrations.put(replace(migration, version=str(self.versions)), ours=True)
 
     def known(self, name: str) -> PodMigration | None:
-        return self.board.get((self.namespace(name), name))
+        return self.migrations.get((self.namespace(name), name))
 
     @staticmethod
     def namespace(name: str) -> str:
@@ -267,15 +271,15 @@ class Interleaved(RuleBasedStateMachine):
         migration = self.known(name)
         if migration is None or migration.status.phase is not Phase.PENDING:
             return
-        self.slots.reserve(migration, migration.status)
+        self.concurrency_limits.reserve(migration, migration.status)
         self.granted.pop(name, None)
         owner = ObjectReference("Deployment", workload, workload) if workload else None
         progress = replace(migration.status, source=source, target=aim, workload=owner)
-        if not self.slots.find_exceeded(migration, progress):
-            self.slots.grant(migration, progress)
+        if not self.concurrency_limits.find_exceeded(migration, progress):
+            self.concurrency_limits.grant(migration, progress)
             self.granted[name] = progress
         else:
-            self.slots.release((migration.namespace, migration.name))
+            self.concurrency_limits.release((migration.namespace, migration.name))
 
     @precondition(lambda self: self.granted)
     @rule(data=st.data())
@@ -295,12 +299,12 @@ class Interleaved(RuleBasedStateMachine):
 
     @rule(name=names)
     def deleted(self, name: str) -> None:
-        self.board.drop((self.namespace(name), name))
+        self.migrations.drop((self.namespace(name), name))
         self.granted.pop(name, None)
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:
-        moving = [(each, each.status) for each in self.board.in_progress()]
+        moving = [(each, each.status) for each in self.migrations.in_progress()]
         moving += [(found, told) for name, told in self.granted.items() if (found := self.known(name)) is not None]
         taken = [footprint(*each) for each in moving]
         assert len(taken) <= 4
@@ -310,8 +314,8 @@ class Interleaved(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_for_nobody(self) -> None:
-        if not self.granted and not list(self.board.in_progress()):
-            assert self.slots.find_exceeded(pending("somebody"), BEGINS) == ""
+        if not self.granted and not list(self.migrations.in_progress()):
+            assert self.concurrency_limits.find_exceeded(pending("somebody"), BEGINS) == ""
 
 
 TestInterleaved = Interleaved.TestCase

@@ -68,7 +68,7 @@ class Stage:
 
     timing: Timing
     clock: Clock = field(default_factory=Clock)
-    board: MigrationCache = field(default_factory=MigrationCache)
+    migrations: MigrationCache = field(default_factory=MigrationCache)
     judged: int = 0
 
     def __post_init__(self) -> None:
@@ -78,19 +78,21 @@ class Stage:
             timeout=PATIENCE,
             approval_timeout=HOUR,
         )
-        self.hours = TimeWindows(self.board, now_live, self.clock)
-        holds = holds_of(self.board, now_live, windows=self.hours)
-        slots = ConcurrencyLimits(self.board, now_live)
-        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self), slots, holds, now_live)
+        self.hours = TimeWindows(self.migrations, now_live, self.clock)
+        holds = holds_of(self.migrations, now_live, windows=self.hours)
+        concurrency_limits = ConcurrencyLimits(self.migrations, now_live)
+        self.start_gate = StartGate(
+            self.migrations, cast("CachedRevalidator", self), concurrency_limits, holds, now_live
+        )
 
     async def check(self, wanted: RequestedMove) -> MoveVerdict:
         self.judged += 1
         return MoveVerdict(Method.HANDOFF, "two")
 
     async def admit(self, migration: PodMigration) -> StartDecision:
-        self.board.put(migration)
+        self.migrations.put(migration)
         named = pod(name=migration.spec.pod.name, uid=migration.spec.pod.uid)
-        members = self.board.members(migration)
+        members = self.migrations.members(migration)
         there: dict[str, Any] = {
             "pod": named,
             "controller": replica_set(),
@@ -98,8 +100,8 @@ class Stage:
             "target": target_node(),
         }
         seen = Observation(**there, members=members)
-        with self.gatekeeper.reserve(migration):
-            return await self.gatekeeper.check(StepContext(migration, seen, self.clock.now))
+        with self.start_gate.reserve(migration):
+            return await self.start_gate.check(StepContext(migration, seen, self.clock.now))
 
 
 def numbered(number: int, **more: Any) -> PodMigration:
@@ -121,10 +123,10 @@ async def test_shortly_before_a_window_opens_moves_wait_for_it_and_no_time_is_co
     early = await stage.admit(waiting("m"))
     assert (early.reason, early.never) == (CLOSED, False)
     told = waiting("m", message=CLOSED)
-    stage.board.put(replace(told, version="2"))
-    assert stage.gatekeeper.still_waits(told, stage.clock.now)
+    stage.migrations.put(replace(told, version="2"))
+    assert stage.start_gate.still_waits(told, stage.clock.now)
     stage.clock.now = NOW + HOUR
-    assert not stage.gatekeeper.still_waits(told, stage.clock.now)
+    assert not stage.start_gate.still_waits(told, stage.clock.now)
     assert (await stage.admit(told)).progress is not None
     stage.clock.now = NOW + 3 * HOUR  # and at noon it closes again
     assert stage.hours.why_closed() == "no time window is open before Fri 2027-01-22 10:00 Europe/Berlin (when.windows)"
@@ -144,7 +146,7 @@ async def test_what_waited_for_approval_before_there_were_windows_waits_for_them
     before = migration_spec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", approval_required=True)
     for timing in (AT_TEN, unwindowed(1)):
         stage = Stage(timing)
-        stage.board.put(begun("before", NOW - 1, wanted=replace(before, pod="web-b")))
+        stage.migrations.put(begun("before", NOW - 1, wanted=replace(before, pod="web-b")))
         for strategy, may in (("LoadBalancing", False), ("Manual", True)):
             approved = replace(waiting(strategy.lower(), replace(before, strategy=strategy)), approved_by="jane")
             assert ((await stage.admit(approved)).progress is not None) is may
@@ -153,29 +155,29 @@ async def test_what_waited_for_approval_before_there_were_windows_waits_for_them
 async def test_what_a_person_has_ordered_waits_for_no_window_and_for_no_hour() -> None:
     for timing in (AT_TEN, unwindowed(1)):
         stage = Stage(timing)
-        stage.board.put(begun("before", NOW - 1))
+        stage.migrations.put(begun("before", NOW - 1))
         assert (await stage.admit(waiting("m", BY_HAND))).progress is not None
 
 
 async def test_moves_of_which_one_has_begun_are_not_torn_apart_by_a_window_that_closes() -> None:
     stage = Stage(AT_TEN)
     together = replace(BY_CHOICE, proposal="both", members=2)
-    stage.board.put(begun("first", NOW - 10, Phase.IN_PROGRESS, replace(together, pod="web-z")))
+    stage.migrations.put(begun("first", NOW - 10, Phase.IN_PROGRESS, replace(together, pod="web-z")))
     assert (await stage.admit(waiting("second", together))).progress is not None
 
 
 async def test_no_more_begin_within_an_hour_than_may_also_if_many_are_let_begin_at_once() -> None:
     stage = Stage(unwindowed(3))
-    stage.board.put(begun("long-ago", NOW - HOUR - 1))
-    stage.board.put(begun("lately", NOW - HOUR + 100))
-    stage.board.put(begun("by-hand", NOW - 1, wanted=BY_HAND))
+    stage.migrations.put(begun("long-ago", NOW - HOUR - 1))
+    stage.migrations.put(begun("lately", NOW - HOUR + 100))
+    stage.migrations.put(begun("by-hand", NOW - 1, wanted=BY_HAND))
     answers = [await stage.admit(numbered(number)) for number in range(4)]
     assert [each.progress is not None for each in answers] == [True, True, False, False]
     told = "3 moves have begun within the hour, and 3 may (when.movesPerHour): not before 2027-01-15T08:01:41Z"
     assert (answers[2].reason, answers[2].never) == (told, False)
     stage.clock.now += 101
     for number in range(2):
-        stage.board.put(replace(begun(f"m{number}", NOW), version="2"))
+        stage.migrations.put(replace(begun(f"m{number}", NOW), version="2"))
     assert (await stage.admit(numbered(2))).progress is not None
     late = await stage.admit(numbered(3))
     assert late.never
@@ -184,7 +186,7 @@ async def test_no_more_begin_within_an_hour_than_may_also_if_many_are_let_begin_
 
 async def test_moves_that_belong_together_begin_only_if_all_may() -> None:
     stage = Stage(unwindowed(2))
-    stage.board.put(begun("lately", NOW - HOUR + 60))
+    stage.migrations.put(begun("lately", NOW - HOUR + 60))
     members = [numbered(number, proposal="both", members=2) for number in range(2)]
     held = await stage.admit(members[0])
     assert (held.progress, held.never) == (None, False)
@@ -199,11 +201,11 @@ async def test_moves_that_belong_together_begin_together_also_before_the_board_t
     members = [numbered(number, proposal="both", members=2) for number in range(2)]
     stage = Stage(unwindowed(2))
     for each in members:
-        stage.board.put(each)
+        stage.migrations.put(each)
     assert [(await stage.admit(each)).progress is not None for each in members] == [True, True]
     stage = Stage(AT_TEN)
     for each in members:
-        stage.board.put(each)
+        stage.migrations.put(each)
     stage.clock.now = NOW + 3 * HOUR - 1  # of the last second before noon
     assert (await stage.admit(members[0])).progress is not None
     stage.clock.now += 1
@@ -215,19 +217,19 @@ async def test_moves_that_belong_together_and_are_begun_again_are_not_more() -> 
     together = replace(BY_CHOICE, proposal="both", members=2)
     again = [waiting(name, replace(together, pod=name), start_time=NOW - 60, attempts=1) for name in ("a", "b")]
     for each in again:
-        stage.board.put(each)
+        stage.migrations.put(each)
     assert [stage.hours.check(each) for each in again] == [None, None]
 
 
 async def test_who_has_begun_and_failed_at_once_is_not_about_to_begin() -> None:
     stage = Stage(AT_TEN)
     first, second = (numbered(number, proposal="both", members=2) for number in range(2))
-    stage.board.put(second)
+    stage.migrations.put(second)
     stage.clock.now = NOW + 3 * HOUR - 1
     assert (await stage.admit(first)).progress is not None
     began = MigrationStatus(Phase.IN_PROGRESS, start_time=stage.clock.now - 1, attempts=1)
     for version, progress in enumerate((began, replace(began, phase=Phase.PENDING)), start=2):
-        stage.board.put(replace(first, status=progress, version=str(version)))
+        stage.migrations.put(replace(first, status=progress, version=str(version)))
     stage.clock.now += 1
     assert (await stage.admit(second)).never
 
@@ -235,7 +237,7 @@ async def test_who_has_begun_and_failed_at_once_is_not_about_to_begin() -> None:
 async def test_the_rest_of_moves_that_belong_together_is_begun_again_also_when_its_window_has_closed() -> None:
     stage = Stage(AT_TEN)
     together = replace(BY_CHOICE, proposal="both", members=2)
-    stage.board.put(begun("first", NOW - 10, Phase.COMPLETED, replace(together, pod="web-z")))
+    stage.migrations.put(begun("first", NOW - 10, Phase.COMPLETED, replace(together, pod="web-z")))
     assert (await stage.admit(waiting("second", together, start_time=NOW - 10, attempts=1))).progress is not None
 
 
@@ -244,7 +246,7 @@ async def test_what_can_never_begin_does_not_wait_even_if_somebody_has_approved_
     three = replace(BY_CHOICE, proposal="three", members=3, approval_required=True)
     members = [replace(waiting(f"m{n}", replace(three, pod=f"web-{n}")), approved_by="jane") for n in range(3)]
     for each in members:
-        stage.board.put(each)
+        stage.migrations.put(each)
     found = await stage.admit(replace(members[0], spec=replace(members[0].spec, uid="web-0-uid")))
     assert found.never
     assert found.reason == "its 3 moves, which belong together, are more than when.movesPerHour (2); it is given up"
@@ -253,7 +255,7 @@ async def test_what_can_never_begin_does_not_wait_even_if_somebody_has_approved_
 def test_one_that_is_begun_again_is_not_one_more() -> None:
     stage = Stage(unwindowed(1))
     again = waiting("m", start_time=NOW - 60, attempts=1)
-    stage.board.put(again)
+    stage.migrations.put(again)
     assert stage.hours.check(again) is None
     assert isinstance(stage.hours.check(numbered(2)), WindowHold)
 
@@ -268,11 +270,11 @@ def test_who_was_let_begin_and_did_not_takes_nobodys_place_for_long() -> None:
 
 def test_what_counts_for_the_hour_is_kept_also_when_somebody_deletes_it() -> None:
     stage = Stage(unwindowed(2))
-    stage.board.put(begun("lately", NOW - 100))
-    stage.board.put(begun("long-ago", NOW - HOUR - 1))
-    stage.board.put(begun("by-hand", NOW - 1, wanted=BY_HAND))
+    stage.migrations.put(begun("lately", NOW - 100))
+    stage.migrations.put(begun("long-ago", NOW - HOUR - 1))
+    stage.migrations.put(begun("by-hand", NOW - 1, wanted=BY_HAND))
     assert stage.hours.needed(NOW) == {("shop", "lately")}
-    stage.board.drop(("shop", "lately"))
+    stage.migrations.drop(("shop", "lately"))
     assert stage.hours.room() == 1
     stage.timing = Timing()
     assert stage.hours.needed(NOW) == set()
@@ -287,25 +289,25 @@ def test_what_began_long_ago_is_forgotten_also_where_nobody_asks() -> None:
         migration = replace(
             numbered(number), status=MigrationStatus(Phase.COMPLETED, start_time=stage.clock.now, attempts=1)
         )
-        stage.board.put(migration)
-        stage.board.put(replace(migration, version="2"))  # such as when it is assessed
+        stage.migrations.put(migration)
+        stage.migrations.put(replace(migration, version="2"))  # such as when it is assessed
     assert len(stage.hours._begun) <= 7
 
 
 def test_what_waits_leaves_less_room_for_orders() -> None:
     stage = Stage(unwindowed(5))
-    stage.board.put(begun("lately", NOW - 100))
-    stage.board.put(begun("under-way", NOW - 100, Phase.IN_PROGRESS))
-    stage.board.put(numbered(1))
-    stage.board.put(waiting("again", start_time=NOW - 5, attempts=1))
-    stage.board.put(waiting("by-hand", BY_HAND))
+    stage.migrations.put(begun("lately", NOW - 100))
+    stage.migrations.put(begun("under-way", NOW - 100, Phase.IN_PROGRESS))
+    stage.migrations.put(numbered(1))
+    stage.migrations.put(waiting("again", start_time=NOW - 5, attempts=1))
+    stage.migrations.put(waiting("by-hand", BY_HAND))
     assert stage.hours.room() == 1
 
 
 async def test_of_one_namespace_no_more_begin_within_an_hour_than_may_and_the_others_go_on() -> None:
     stage = Stage(in_each(2))
-    stage.board.put(begun("lately", NOW - HOUR + 100))
-    stage.board.put(begun("by-hand", NOW - 1, wanted=BY_HAND))
+    stage.migrations.put(begun("lately", NOW - HOUR + 100))
+    stage.migrations.put(begun("by-hand", NOW - 1, wanted=BY_HAND))
     elsewhere = [replace(numbered(number), namespace="bank") for number in range(7, 10)]
     answers = [await stage.admit(each) for each in (numbered(1), numbered(2), *elsewhere)]
     assert [each.progress is not None for each in answers] == [True, False, True, True, False]
@@ -321,8 +323,8 @@ async def test_of_one_namespace_no_more_begin_within_an_hour_than_may_and_the_ot
 
 def test_where_both_limits_hold_a_move_the_one_that_does_so_for_longer_is_told() -> None:
     stage = Stage(Timing(moves_per_hour=2, moves_per_hour_per_namespace=1))
-    stage.board.put(begun("here", NOW - 1800))
-    stage.board.put(replace(begun("there", NOW - 3000), namespace="bank"))
+    stage.migrations.put(begun("here", NOW - 1800))
+    stage.migrations.put(replace(begun("there", NOW - 3000), namespace="bank"))
     here, there = stage.hours.check(numbered(1)), stage.hours.check(replace(numbered(2), namespace="bank"))
     assert here is not None
     assert there is not None
@@ -333,11 +335,11 @@ def test_where_both_limits_hold_a_move_the_one_that_does_so_for_longer_is_told()
 
 def test_moves_that_belong_together_begin_only_if_all_may_in_each_of_their_namespaces() -> None:
     stage = Stage(in_each(2))
-    stage.board.put(replace(begun("lately", NOW - HOUR + 60), namespace="bank"))
+    stage.migrations.put(replace(begun("lately", NOW - HOUR + 60), namespace="bank"))
     wanted = {"proposal": "three", "members": 3}
     members = [numbered(1, **wanted), *(replace(numbered(number, **wanted), namespace="bank") for number in (2, 3))]
     for each in members:
-        stage.board.put(each)
+        stage.migrations.put(each)
     held = stage.hours.check(members[0])  # there is room for it, and not for those in the other namespace
     assert held is not None
     assert held.reason.startswith("1 move has begun in bank within the hour")
@@ -354,25 +356,25 @@ def test_before_all_are_stored_that_belong_together_nobody_knows_in_which_namesp
     stage = Stage(in_each(1))
     first, second = (numbered(number, proposal="both", members=2) for number in range(2))
     second = replace(second, namespace="bank")
-    stage.board.put(first)
+    stage.migrations.put(first)
     held = stage.hours.check(first)
     assert held is not None
     assert held.reason == "not all moves that belong to it are stored yet"
-    stage.board.put(second)
+    stage.migrations.put(second)
     assert stage.hours.check(first) is None
-    stage.board.drop(("bank", second.name))
+    stage.migrations.drop(("bank", second.name))
     stage.clock.now += 121  # it was deleted, or never stored: the migration's own steps see to that
     assert stage.hours.check(first) is None
 
 
 def test_what_counts_for_the_hour_of_a_namespace_is_kept_and_leaves_less_room() -> None:
     stage = Stage(in_each(3))
-    stage.board.put(begun("lately", NOW - 100))
-    stage.board.put(replace(begun("there", NOW - 100), namespace="bank"))
-    stage.board.put(numbered(1))
+    stage.migrations.put(begun("lately", NOW - 100))
+    stage.migrations.put(replace(begun("there", NOW - 100), namespace="bank"))
+    stage.migrations.put(numbered(1))
     assert stage.hours.needed(NOW) == {("shop", "lately"), ("bank", "there")}
     assert [stage.hours.room(name) for name in ("shop", "bank", "zoo", "")] == [1, 2, 3, None]
-    stage.board.drop(("shop", "lately"))
+    stage.migrations.drop(("shop", "lately"))
     assert stage.hours.room("shop") == 1
     stage.hours.note_start(numbered(1))
     assert stage.hours.room("shop") == 1  # it is one, be it ordered or about to begin
@@ -393,9 +395,9 @@ def test_what_counts_for_the_hour_of_a_namespace_is_kept_and_leaves_less_room() 
 def test_what_keeps_more_from_being_ordered_is_told(started: tuple[int, ...], ordered: int, told: str) -> None:
     stage = Stage(unwindowed(3))
     for minutes in started:
-        stage.board.put(begun(f"begun{minutes}", NOW + minutes * 60))
+        stage.migrations.put(begun(f"begun{minutes}", NOW + minutes * 60))
     for number in range(ordered):
-        stage.board.put(numbered(number))
+        stage.migrations.put(numbered(number))
     assert stage.hours.why_limited() == told.format("2027-01-15T08:")
 
 
@@ -405,18 +407,20 @@ def test_without_a_limit_nothing_keeps_more_from_being_ordered() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 1500), st.sampled_from(["shop", "bank"])), min_size=1, max_size=60))
 def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(tries: list[tuple[int, str]]) -> None:
-    clock, board = Clock(), MigrationCache()
+    clock, migrations = Clock(), MigrationCache()
     timing = Timing(moves_per_hour=5, moves_per_hour_per_namespace=3)
-    hours = TimeWindows(board, live(policy=lambda: Policy(when=timing)), clock)
+    hours = TimeWindows(migrations, live(policy=lambda: Policy(when=timing)), clock)
     starts: list[tuple[float, str]] = []
     for number, (pause, namespace) in enumerate(tries):
         clock.now += pause
         if number % 4 == 3:
-            hours = TimeWindows(board, live(policy=lambda: Policy(when=timing)), clock)
+            hours = TimeWindows(migrations, live(policy=lambda: Policy(when=timing)), clock)
         migration = replace(numbered(number), namespace=namespace)
         if hours.check(migration) is None:
             hours.note_start(migration)
-            board.put(replace(migration, status=MigrationStatus(Phase.COMPLETED, start_time=clock.now, attempts=1)))
+            migrations.put(
+                replace(migration, status=MigrationStatus(Phase.COMPLETED, start_time=clock.now, attempts=1))
+            )
             starts.append((clock.now, namespace))
     for start, namespace in starts:
         within = [name for at, name in starts if start <= at < start + HOUR]
@@ -427,17 +431,19 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(
 @given(st.lists(st.integers(0, 1500), min_size=1, max_size=60), st.integers(1, 6))
 def test_whoever_leads_no_more_than_that_begin_within_any_hour(pauses: list[int], most: int) -> None:
     """Each try comes some seconds after the last, of another move; every few of them another leader takes over."""
-    clock, board = Clock(), MigrationCache()
-    hours = TimeWindows(board, live(policy=lambda: Policy(when=unwindowed(most))), clock)
+    clock, migrations = Clock(), MigrationCache()
+    hours = TimeWindows(migrations, live(policy=lambda: Policy(when=unwindowed(most))), clock)
     starts: list[float] = []
     for number, pause in enumerate(pauses):
         clock.now += pause
         if number % 4 == 3:
-            hours = TimeWindows(board, live(policy=lambda: Policy(when=unwindowed(most))), clock)
+            hours = TimeWindows(migrations, live(policy=lambda: Policy(when=unwindowed(most))), clock)
         migration = numbered(number)
         if hours.check(migration) is None:
             hours.note_start(migration)
-            board.put(replace(migration, status=MigrationStatus(Phase.COMPLETED, start_time=clock.now, attempts=1)))
+            migrations.put(
+                replace(migration, status=MigrationStatus(Phase.COMPLETED, start_time=clock.now, attempts=1))
+            )
             starts.append(clock.now)
     assert all(sum(start <= other < start + HOUR for other in starts) <= most for start in starts)
     assert starts  # the first one always may
