@@ -159,7 +159,7 @@ class ConfigBuilder:
         self._remark(Remark(RemarkKind.UNKNOWN, loc, why, harmless=harmless))
 
     def add_wrong(self, loc: Loc, why: str) -> None:
-        """Remark that a value makes no sense."""
+        """Remark that a value is invalid."""
         self._remark(Remark(RemarkKind.WRONG, loc, why))
 
     def add_unneeded(self, loc: Loc, why: str) -> None:

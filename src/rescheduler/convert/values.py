@@ -363,7 +363,7 @@ _LEFT_OUT = "a low threshold of 0 points, or none, leaves the resource out there
 
 
 def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
-    """Read a percentage for each resource; those that make no sense are reported and left out."""
+    """Read a percentage for each resource; invalid ones are reported and left out."""
     if item.value is None:
         return {}
     if not isinstance(item.value, dict):

@@ -51,18 +51,18 @@ class ApprovalResult:
         return f"{self.namespace}/{self.name}"
 
 
-async def approve(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry: bool = False) -> list[ApprovalResult]:
+async def approve(client: ApiClient, keys: Sequence[ObjectKey], by: str, *, dry: bool = False) -> list[ApprovalResult]:
     """Approve migrations; return a result for each, in their order. ApiError if the API server refuses access.
 
     With `dry`, the server checks everything and changes nothing.
     """
-    annotator = _Annotator(client, who, ApprovalOutcome.APPROVED, dry)
+    annotator = _Annotator(client, by, ApprovalOutcome.APPROVED, dry)
     return [await annotator.annotate(key) for key in keys]
 
 
-async def reject(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry: bool = False) -> list[ApprovalResult]:
+async def reject(client: ApiClient, keys: Sequence[ObjectKey], by: str, *, dry: bool = False) -> list[ApprovalResult]:
     """Reject migrations: the controller drops them, and leaves their pods alone for the cool-down."""
-    annotator = _Annotator(client, who, ApprovalOutcome.REJECTED, dry)
+    annotator = _Annotator(client, by, ApprovalOutcome.REJECTED, dry)
     return [await annotator.annotate(key) for key in keys]
 
 

@@ -178,7 +178,7 @@ class MigrationClient:
         return decode_migration(msgspec.json.decode(answer)) if answer is not None else None
 
     async def all(self, namespace: str = "") -> tuple[list[PodMigration], list[str]]:
-        """All migrations, and what is to be said of those that make no sense."""
+        """All migrations, and a complaint about each malformed one."""
         migrations: list[PodMigration] = []
         complaints: list[str] = []
         async for page in self._client.list_pages(path_of(KIND, namespace)):

@@ -1,7 +1,8 @@
 """The state machine of a migration: from what is observed to the next status and commands; pure.
 
-Each method is a list of steps. A step is entered (its status is stored), then looked at until it is done. What cannot
-go on is rolled back. Moves of one proposal begin together, so one that is not approved keeps the others waiting.
+Each method is a list of steps. A step is entered (its status is stored), then evaluated until it is done. A move that
+cannot continue is rolled back. Moves of one proposal start together, so one that is not approved keeps the others
+waiting.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class Lifecycle:
     def cancel(self, context: StepContext, reason: str) -> Transition:
         """Give a migration up now: roll back what was begun, without another try.
 
-        One that only has to clean up after its move goes on, because that is all that rolling back would do.
+        A migration that only has to clean up continues, because rolling back would do the same.
         """
         progress = context.migration.status
         if progress.over or progress.step in _CLOSING:

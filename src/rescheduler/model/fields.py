@@ -301,7 +301,7 @@ CountOrShare = Annotated[
         print=_print_count,
     ),
 ]
-"""How many of a workload's pods, where none makes no sense; None is no limit."""
+"""A number of a workload's pods, at least one; None means no limit."""
 
 
 def _check_namespace(name: str) -> str:

@@ -2,7 +2,7 @@
 
 The CRD's schema is generated from these structs (`migration.crd`), and `kube.migrations` decodes and writes objects
 through them, so a new field is one line here. Descriptions are what `kubectl explain pmig` shows.
-All values are immutable: a migration goes on by replacing its status.
+All values are immutable: a migration advances by replacing its status.
 """
 
 from __future__ import annotations

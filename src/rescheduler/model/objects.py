@@ -1,8 +1,7 @@
 """The rows that planning reads: the fields of Kubernetes objects that matter to it.
 
-`decode` makes them; they are immutable and cheap: a pod is one small struct whose
-labels, shape and owner are shared with its siblings. `gc=False` because rows never form cycles, and 150,000 of them
-would otherwise be walked by every collection.
+`decode` makes them; they are immutable and cheap: a pod is one small struct that shares its labels, shape and owner
+with its siblings. `gc=False` because rows never form cycles, and every collection would otherwise walk 150,000 of them.
 """
 
 from __future__ import annotations

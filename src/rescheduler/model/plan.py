@@ -24,7 +24,7 @@ class Method(StrEnum):
     EVICT = "evict"
     COPY = "copy"
     REMOVE = "remove"
-    """A pod that has ended goes nowhere: it is deleted, and what is made in its place is its controller's business."""
+    """A pod that has ended is deleted; its controller decides whether to replace it."""
 
 
 class _Struct(msgspec.Struct, frozen=True, rename="camel"):

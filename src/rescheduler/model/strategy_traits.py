@@ -1,4 +1,4 @@
-"""What strategies declare about their moves, looked up by name: a PodMigration knows its strategy only by name.
+"""What strategies declare about their moves, looked up by name: a PodMigration has only its strategy's name.
 
 Each subclass of `planning.api.Strategy` is entered when it is defined; `strategies.discover` defines them all.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MANUAL = "Manual"
-"""Stands in the place of a strategy's name where a person ordered the move."""
+"""The strategy name of moves that a person ordered."""
 
 
 class StrategyTraits(NamedTuple):

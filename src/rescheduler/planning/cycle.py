@@ -1,8 +1,8 @@
-"""Makes one cycle's plan: on the cluster as it will be when the migrations under way have ended, and so that it lasts.
+"""Makes one cycle's plan, on the cluster as it will be when the migrations under way have ended.
 
-Between two cycles moves are half done: an original still weighs on its node while its copy weighs on the target. A plan
-made on that would move the same load twice. So originals are put where they are going, and neither they nor pods whose
-migration failed a short while ago are planned again. What completed ones came to is remembered (`planning.outcomes`).
+Between two cycles moves are half done: an original still counts on its node while its copy counts on the target. A plan
+for that state would move the same load twice. So originals count on their targets, and neither they nor pods with a
+recently failed migration are planned again. `planning.outcomes` keeps the outcomes of completed migrations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Observes what a migration touches, and adds what only the controller knows.
+"""Observes what a migration touches, and adds state that only the controller has.
 
 Every write of ours comes back as a watch event a moment later. The versions that an observation has seen are
 remembered here, so that such an event does not cause another look at the migration.
@@ -16,7 +16,7 @@ from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import MigrationCache
 
-_MOST = 10_000  # pods; an event of a pod that was dropped too early causes one look in vain
+_MOST = 10_000  # pods; if a pod is dropped too early, its next event causes one needless look
 
 
 class ControllerObserver:

@@ -191,7 +191,7 @@ class Uninstaller:
                 return  # another client wrote to it: the caller reads it again
 
     async def _sweep(self) -> list[str]:
-        """Put everything right, until a new look at the cluster finds nothing; what it finds to the last otherwise."""
+        """Clean up until a new listing finds nothing; return what the last one still finds."""
         left: list[str] = []
         for _ in range(_ROUNDS):
             cache = await self._listed()
@@ -203,15 +203,15 @@ class Uninstaller:
             if not left:
                 break
             await cleaner.clean(self._fate)
-            await erase(cache, self._observer, self._writer, self._told)
-            await wipe(cache, self._observer, self._writer, self._told)
+            await erase(cache, self._observer, self._writer, self._report)
+            await wipe(cache, self._observer, self._writer, self._report)
             await CordonController(
-                cache, self._observer, self._writer, should_cordon=lambda labels: False, tell=self._told
+                cache, self._observer, self._writer, should_cordon=lambda labels: False, tell=self._report
             ).remove_all()
         return left
 
     async def _forget(self) -> int:
-        """Delete all migrations, also those that make no sense."""
+        """Delete all migrations, malformed ones too."""
         bodies = await self._bodies()
         for body in bodies:
             await self._writer.carry_out(delete(body, "nothing is left of it"))
@@ -226,7 +226,7 @@ class Uninstaller:
             return []
 
     async def _listed(self) -> ClusterCache:
-        """The cluster as it is now."""
+        """List the cluster."""
         cache = ClusterCache("the cluster")
         kinds = [resource for resource in (*RESOURCES, CRON_JOBS) if resource.kind in (*WATCHED, *KINDS)]
         sinks = {resource.kind: cache.sink(resource.kind) for resource in kinds}
@@ -244,14 +244,14 @@ class Uninstaller:
         return cache
 
     def _cleaner(self, cache: ClusterCache) -> OrphanCleaner:
-        return OrphanCleaner(cache, self._observer, self._writer, self._told)
+        return OrphanCleaner(cache, self._observer, self._writer, self._report)
 
-    def _told(self, command: Command) -> None:
+    def _report(self, command: Command) -> None:
         self._things += 1
         self._tell(str(command))
 
     async def _fate(self, marked: MarkedObject, name: str) -> Phase | None:
-        """Every migration is dead."""
+        """Treat every migration as over."""
         return self._ended.get((marked.namespace, name), Phase.FAILED)
 
 

@@ -445,7 +445,7 @@ class NodeStatsTracker:
             self.touch(name)
 
     async def use_measured(self, measured: MeasuredUsage | None) -> None:
-        """Apply a measurement, or None for requests. It is summed in steps, so that the event loop goes on."""
+        """Apply a measurement, or None for requests. It is summed in steps, so that the event loop is not blocked."""
         sums = None
         if measured is not None and self.utilization is not Utilization.REQUESTS:
             resources = self._rules.resources

@@ -1,6 +1,6 @@
-"""Guards: what is never moved, whatever a strategy wants. One per file, found automatically.
+"""Guards: which pods are never moved, whatever a strategy proposes. One per file, discovered automatically.
 
-The planner asks them about every pod that a strategy proposes; the first that objects becomes the Rejection that
+The planner checks them for every pod that a strategy proposes; the first that refuses becomes the Rejection that
 `plan`, `explain`, the page and the metrics show. Guards look at the pod and its surroundings only; what depends on the
 rest of the plan is in `planning.budgets`, and its names are in `planning.refusals`.
 """

@@ -1,7 +1,7 @@
-"""What a predicate is: a rule about a pod and a node, asked for all nodes at once.
+"""The base class of predicates: rules about a pod and a node, evaluated for all nodes at once.
 
-A predicate is one file in this package: a class whose docstring says what holds where it refuses nothing, with a mask
-over all nodes and a reason for one. `planning.feasibility` finds them by themselves.
+A predicate is one file in this package: a class with a mask over all nodes and the reason for one node. Its docstring
+says what holds on the nodes that it accepts. `planning.feasibility` discovers the files.
 """
 
 from __future__ import annotations
