@@ -176,7 +176,7 @@ class Bench:
         print(f"    {path:<30} {sizes} {_us(took)} {_us(base)} {took / base:>6.1f}", flush=True)
 
     def _broadcaster(self, before: Broadcaster | None = None) -> tuple[Broadcaster, Subscriber]:
-        """A pulse with one page open, that takes nothing."""
+        """A broadcaster with one page open, that takes nothing."""
         hub, reader = EventHub(), Subscriber(lambda: None)
         hub._readers.add(reader)
         broadcaster = before or Broadcaster(self._showing, hub)

@@ -89,7 +89,7 @@ def discovered(space: Space) -> None:
     until("PodMigration is discovered", lambda: is_discovered(space.cluster, "rescheduler.io"))
 
 
-def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
+def test_what_is_installed_serves_migrations_at_once(space: Space) -> None:
     async def use(client: ApiClient) -> None:
         await install_crd(client)
         migration_client = MigrationClient(client)

@@ -1,4 +1,4 @@
-"""The journal and the writer against an API server: what is answered when somebody else was there first."""
+"""MigrationClient and CommandSender against an API server: what they answer to a conflict."""
 
 from __future__ import annotations
 

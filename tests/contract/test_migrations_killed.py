@@ -1,6 +1,6 @@
 """A process that is killed right after any one of its writes: the next one ends the move or takes all of it back.
 
-Every write counts, to the journal and to the cluster, so every recorded step and every command of it is a place to
+Every write counts, to the PodMigration and to the cluster, so every recorded step and every command of it is a place to
 die. The next process either goes on, or finds the time up and rolls back: in turn by each of them, and by both where
 many examples are wanted. The embedded cluster sees all places, the real one a sample.
 """

@@ -344,7 +344,7 @@ def test_two_migrations_of_one_controller_take_turns(
 
 
 @pytest.mark.parametrize("place", ["room is held", "evicted", "nominated"])
-def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
+def test_cleanup_and_the_garbage_collector_find_placeholders_and_gated_pods(
     space: Space, moves: Moves, authority: Authority, trio: list[str], place: str
 ) -> None:
     """The migration is gone, and what it owned is its own no more: all there is are marks."""

@@ -46,13 +46,13 @@ class People:
         self.wanted = {f"web-{number}": skewed.mix.replicas for number in range(skewed.mix.deployments)}
 
     def do_something(self) -> None:
-        """One deed; what it was about may be gone by then, as in real life."""
-        deeds: list[Callable[[], str]] = [
+        """One action; what it was about may be gone by then, as in real life."""
+        actions: list[Callable[[], str]] = [
             self._scale, self._scale, self._roll_out, self._delete_a_pod, self._make_anew,
             self._cordon_and_open, self._maintain, self._forbid, self._take_back_a_move,
         ]  # fmt: skip
         try:
-            self.done.append(self._lot.choice(deeds)())
+            self.done.append(self._lot.choice(actions)())
         except ApiError as error:
             if error.code not in GONE_MEANWHILE:
                 raise

@@ -74,8 +74,8 @@ def test_an_order_begins_all_the_same_by_hand_or_from_a_plan() -> None:
     snapshot = with_inflight_moves(hot(), [done("m1", NOW - 700, CAME_BACK)], 600.0)
     name = snapshot.pods[0].name
     for by_hand in (True, False):
-        ruling = Revalidator(snapshot, Policy()).check(RequestedMove("shop", name, target="b", by_hand=by_hand))
-        assert ruling.method is Method.HANDOFF, ruling
+        verdict = Revalidator(snapshot, Policy()).check(RequestedMove("shop", name, target="b", by_hand=by_hand))
+        assert verdict.method is Method.HANDOFF, verdict
 
 
 def test_a_workload_that_was_made_anew_begins_anew() -> None:

@@ -81,8 +81,8 @@ def test_an_order_to_remove_by_hand_may_be_in_an_excluded_namespace() -> None:
 def test_what_is_not_to_be_removed_is_refused(
     wanted: RequestedMove, options: dict[str, Any], reason: str, *, passing: bool
 ) -> None:
-    ruling = Revalidator(world(**options), Policy()).check(wanted)
-    assert (ruling.method, ruling.temporary, ruling.reason) == (None, passing, reason)
+    verdict = Revalidator(world(**options), Policy()).check(wanted)
+    assert (verdict.method, verdict.temporary, verdict.reason) == (None, passing, reason)
 
 
 def test_a_removal_and_moves_are_judged_together_in_any_order() -> None:
@@ -139,7 +139,7 @@ def test_its_order_says_that_it_is_a_removal_and_a_move_leaves_the_method_open()
     assert make_migration(replace(move, method=Method.EVICT, target="b"), 1, "now").spec.fixed_method is None
 
 
-def test_it_survives_the_journal_and_the_definition_allows_it() -> None:
+def test_it_survives_encoding_and_the_definition_allows_it() -> None:
     migration = under_way()
     body = encode_migration(migration)
     assert "target" not in body["spec"]

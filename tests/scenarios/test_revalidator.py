@@ -1,4 +1,4 @@
-"""Rulings on orders: the planner's rules hold for each and for all together; by hand, exclusions do not."""
+"""Verdicts on requested moves: the planner's rules hold for each and for all together; by hand, exclusions do not."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
     rows = [pod(f"p{number}", "a", cpu="1500m") for number in range(4)]
     judged = Revalidator(cluster(node("a", cpu=16), node("b", cpu=4), rows), Policy())
     found = [judged.check(wanted(f"p{number}", "b", by_hand=number % 2 == 0)) for number in range(4)]
-    assert [ruling.method is not None for ruling in found] == [True, True, False, False]
+    assert [verdict.method is not None for verdict in found] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -231,12 +231,12 @@ def walked(snapshot: ClusterSnapshot, ruled: list[tuple[RequestedMove, MoveVerdi
     """What was ruled, carried out in this order in the plain twin's world."""
     world = World(snapshot)
     by_name = {(each.namespace, each.name): each for each in snapshot.pods}
-    for order, ruling in ruled:
+    for order, verdict in ruled:
         moved = by_name[order.namespace, order.pod]
-        there = world.without(moved) if ruling.method is Method.EVICT else world
-        assert refusals(there, moved, ruling.target) == set(), order
-        assert keeps_rules(world, moved, moved.node, ruling.target), order
-        world = world.without(moved).plus(moved, ruling.target)
+        there = world.without(moved) if verdict.method is Method.EVICT else world
+        assert refusals(there, moved, verdict.target) == set(), order
+        assert keeps_rules(world, moved, moved.node, verdict.target), order
+        world = world.without(moved).plus(moved, verdict.target)
 
 
 @given(data=st.data(), seed=st.integers(0, 10**6), size=st.tuples(st.integers(2, 8), st.integers(4, 40)))
@@ -254,15 +254,15 @@ def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, 
             data.draw(st.sampled_from([None, *Method])),
             by_hand=data.draw(st.booleans()),
         )
-        ruling = judged.check(order)
-        assert (ruling.method is None) == bool(ruling.reason)
-        if ruling.method is None:
+        verdict = judged.check(order)
+        assert (verdict.method is None) == bool(verdict.reason)
+        if verdict.method is None:
             continue
-        assert order.target in ("", ruling.target)
-        assert order.method in (None, ruling.method)
+        assert order.target in ("", verdict.target)
+        assert order.method in (None, verdict.method)
         assert row.labels.get(labels.RESCHEDULING) != "disabled"
         assert order.by_hand or row.namespace not in Policy().excluded_namespaces
-        ruled.append((order, ruling))
+        ruled.append((order, verdict))
     walked(snapshot, ruled)
 
 

@@ -1,7 +1,7 @@
-"""A leader for tests about what may begin: the product's watches, gatekeeper and carrier, in the test's own event loop.
+"""A leader for tests about what may begin: the product's watches, start gate and controller, in the test's loop.
 
-It is put together as the composition root does it, without lease, plan loop and janitor: tests order what they like. It
-ends with its block as a leader that was told to end; whatever has begun stays as it is, for the next one.
+It is put together as the composition root does it, without lease, planning loop and garbage collector: tests order
+what they like. It ends with its block as a leader that is stopped; what has begun stays as it is, for the next one.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class Leader:
         return await create_migrations(plan_of(*moves), self.store, self.client.clock.now(), terms)
 
     async def until(self, what: str, reached: Callable[[], Any]) -> Any:
-        """Wait for something that shows on the board; what it gives."""
+        """Wait for something that shows in the cache; what it gives."""
         try:
             async with asyncio.timeout(SECONDS):
-                while not (found := reached()):  # noqa: ASYNC110 - cache, board and pauses tell in ways of their own
+                while not (found := reached()):  # noqa: ASYNC110 - caches and pauses tell in ways of their own
                     await asyncio.sleep(0.02)
         except TimeoutError:
             known = [(each.full_name, each.status) for each in self.watching.migrations.all()]
@@ -140,17 +140,17 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
         executor = MigrationExecutor(
             store, seen, CommandSender(client), lambda: Lifecycle(given.settings), start_gate.check
         )
-        carrier = MigrationController(executor, start_gate, migrations, watching.cache, seen, now)
+        controller = MigrationController(executor, start_gate, migrations, watching.cache, seen, now)
         unwindowed = TimeWindows(migrations, live(), now)
         reviewing = ApprovalRevalidator(watching, live(policy=lambda: LENIENT), store, unwindowed, now)
         tasks = [asyncio.create_task(watching.run())]
         try:
             await asyncio.wait_for(watching.wait_for_sync(), SECONDS)
             await pauses.refresh()
-            tasks += [asyncio.create_task(pauses.run()), asyncio.create_task(carrier.run())]
+            tasks += [asyncio.create_task(pauses.run()), asyncio.create_task(controller.run())]
             yield Leader(client, watching, store, pauses, reviewing, hours)
             start_gate.open = False
-            await carrier.drain(SECONDS)
+            await controller.drain(SECONDS)
         finally:
             for task in tasks:
                 task.cancel()

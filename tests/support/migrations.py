@@ -1,6 +1,6 @@
 """Migrations on a cluster under test: one that is driven to its end, or killed on the way, and an auditor for after.
 
-Contract tests use it with the product's own journal, observer, writer and lifecycle; what the runtime will decide (may
+Contract tests use it with the product's own client, observer, writer and lifecycle; what the runtime will decide (may
 it begin, by which method) is decided here in the simplest way. The auditor knows nothing of how a move is made: it
 compares all objects of a namespace with what they were.
 """
@@ -65,7 +65,7 @@ class Killed(BaseException):
 
 @dataclass
 class Fuse:
-    """Ends the process right after its n-th write, be it to the journal or to the cluster, or after a named one."""
+    """Ends the process right after its n-th write, to the PodMigration or to the cluster, or after a named one."""
 
     writes: int | None = None
     after: str = ""

@@ -1,7 +1,8 @@
 """A replica that serves our webhook to a cluster under test, in a thread with an event loop of its own.
 
 It is put together as a replica of the product is: watches, what they bring it to know, the webhook behind the HTTPS
-server, and the ungater; it never leads. The test registers it for one namespace, and may have its ungater run or not.
+server, and the controller of stale gates; it never leads. The test registers it for one namespace, and may have
+that controller run or not.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Wanted:
     gate: bool = False
     """Whether it holds expected pods back, as `steering: nominate` has it."""
     patience: float | None = None
-    """After how many seconds its ungater lets pods through; None for no ungater."""
+    """After how many seconds it lets stale pods through; None for never."""
 
 
 class Replica:

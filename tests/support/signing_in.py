@@ -1,6 +1,6 @@
 """The page's actions as people, and those who mean no good, reach them: our server before a cluster under test.
 
-`served` runs the product's own server, identity and deeds in the test's event loop. Who may do something is a service
+`served` runs the product's own server, identity and actions in the test's event loop. Who may do something is a service
 account with a role of exactly that; the embedded cluster has no roles, so there it is the cluster's own token, which
 may do everything, while accounts may do nothing.
 """
@@ -117,11 +117,11 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
             page.heard.append("a pause has changed")
 
         recorder = EventRecorder(own, "test", own.clock.now)
-        deeds = PageActions(
+        handlers = PageActions(
             own, recorder, PauseStore(own, namespace, STATE), page.migrations, hear, empties=lambda: True
         )
         access = RequestChecks(local=local)
-        actions = ActionRoutes(access, PageAccess(ReviewClient(own), lambda: page.time), deeds)
+        actions = ActionRoutes(access, PageAccess(ReviewClient(own), lambda: page.time), handlers)
         async with serve(WebApp(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:
             yield page
 

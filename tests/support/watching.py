@@ -29,7 +29,7 @@ class Watched:
 
 @asynccontextmanager
 async def watched(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
-    """All kinds that the janitor and the cordons go by, known from the start."""
+    """All kinds that the garbage collector and the cordons need, known from the start."""
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         cache = ClusterCache("test")
         kinds = [resource for resource in RESOURCES if resource.kind in WATCHED]

@@ -23,7 +23,7 @@ class RunFolder:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.logs = self.path / "logs"
         self.logs.mkdir()
-        # Locked before it gets its name: a sweeper never sees an unlocked `alive` of a living owner.
+        # Locked before it gets its name: a cleaner never sees an unlocked `alive` of a living owner.
         locking = self.path / "locking"
         self._alive = locking.open("w")
         fcntl.flock(self._alive, fcntl.LOCK_EX)

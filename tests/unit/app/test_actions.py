@@ -36,7 +36,7 @@ RUNNING = {
 
 
 @asynccontextmanager
-async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[PageActions, ApiServer]]:
+async def page_actions(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[PageActions, ApiServer]]:
     async with api_server() as server:
         found = connection(tmp_path, {"server": server.url})
         async with ApiClient(found) as own:
@@ -51,9 +51,9 @@ async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[
             )
 
 
-async def refused(deed: Awaitable[str]) -> tuple[int, str]:
+async def refused(action: Awaitable[str]) -> tuple[int, str]:
     with pytest.raises(HttpError) as caught:
-        await deed
+        await action
     return caught.value.status, caught.value.message
 
 
@@ -62,18 +62,18 @@ def body(value: object) -> Answer:
 
 
 async def test_a_controller_without_the_right_says_that_it_is_not_the_persons_fault(tmp_path: Path) -> None:
-    async with deeds(tmp_path) as (doing, server):
+    async with page_actions(tmp_path) as (doing, server):
         server.script(MAP, FORBIDDEN)
         server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}), FORBIDDEN)
-        for deed in (doing.pause("jane", ""), doing.resume("jane"), doing.maintain("jane", "n1", on=True)):
-            status, said = await refused(deed)
+        for action in (doing.pause("jane", ""), doing.resume("jane"), doing.maintain("jane", "n1", on=True)):
+            status, said = await refused(action)
             assert status == 503
             assert "you may do it, but the controller itself may not" in said
             assert "deploy/rbac.yaml" in said
 
 
 async def test_an_api_server_in_trouble_is_told_of(tmp_path: Path) -> None:
-    async with deeds(tmp_path) as (doing, server):
+    async with page_actions(tmp_path) as (doing, server):
         server.script(MAP, status_answer(404, "NotFound", "no"))
         server.script(MAPS, Answer(hang_up=True))
         status, said = await refused(doing.pause("jane", ""))
@@ -81,14 +81,14 @@ async def test_an_api_server_in_trouble_is_told_of(tmp_path: Path) -> None:
 
 
 async def test_a_cluster_without_migrations_says_how_to_install_them(tmp_path: Path) -> None:
-    async with deeds(tmp_path) as (doing, server):
+    async with page_actions(tmp_path) as (doing, server):
         server.script(POD, body(RUNNING))
         status, said = await refused(doing.migrate("jane", MoveRequest("shop", "web")))
         assert (status, "rescheduler crds | kubectl apply" in said) == (503, True)
 
 
 async def test_what_a_rule_of_the_cluster_forbids_is_told_in_its_words(tmp_path: Path) -> None:
-    async with deeds(tmp_path) as (doing, server):
+    async with page_actions(tmp_path) as (doing, server):
         server.script(POD, body(RUNNING))
         quota = status_answer(422, "Invalid", "admission webhook denied the request: not on Fridays")
         server.script(MIGRATIONS, body({"metadata": {"resourceVersion": "1"}, "items": []}), quota)
@@ -97,7 +97,7 @@ async def test_what_a_rule_of_the_cluster_forbids_is_told_in_its_words(tmp_path:
 
 
 async def test_maintenance_that_nobody_does_says_how_to_have_it_done(tmp_path: Path) -> None:
-    async with deeds(tmp_path, empties=False) as (doing, server):
+    async with page_actions(tmp_path, empties=False) as (doing, server):
         server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}))
         server.script(EVENTS, Answer(500, b"{}"))  # an Event that cannot be written stops nobody
         assert await doing.maintain("jane", "n1", on=True) == (
@@ -106,7 +106,7 @@ async def test_maintenance_that_nobody_does_says_how_to_have_it_done(tmp_path: P
 
 
 async def test_some_that_cannot_be_approved_do_not_stop_the_others(tmp_path: Path) -> None:
-    async with deeds(tmp_path) as (doing, server):
+    async with page_actions(tmp_path) as (doing, server):
         wanted = []
         for number in range(20):
             wanted.append(("shop", f"m{number}"))
@@ -122,7 +122,7 @@ async def test_some_that_cannot_be_approved_do_not_stop_the_others(tmp_path: Pat
 
 
 async def test_what_stands_or_falls_together_is_asked_for_together(tmp_path: Path) -> None:
-    async with deeds(tmp_path) as (doing, _):
+    async with page_actions(tmp_path) as (doing, _):
         for name, proposal, phase in (
             ("one", "swap", Phase.PENDING),
             ("two", "swap", Phase.PENDING),

@@ -57,7 +57,7 @@ def as_asked(shown: StepContext) -> StepContext:
 
 
 def decided(shown: StepContext) -> Transition:
-    """As the migrator comes to a decision: it looks again when the next step goes by something else."""
+    """As the executor comes to a decision: it looks again when the next step goes by something else."""
     while True:
         decision = LIFE.advance(as_asked(shown))
         if decision.commands or decision.wait != 0.0:

@@ -1,7 +1,7 @@
 """A cluster of a few objects: commands change it, and its controller, our webhook and a scheduler react at once.
 
-It is a journal, an observer and a writer for the migrator. It can die right after any of its writes, to the journal or
-to the cluster; whoever works on it next finds what was there at that moment.
+It is client, observer and writer for the executor. It can die right after any of its writes, to the PodMigration or to
+the cluster; the next executor finds what was there at that moment.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def waiting(name: str, target: str, *, strategy: str = "LoadBalancing") -> PodMi
 
 @dataclass
 class Stage:
-    """A board, a cluster as it is told, and a logbook that keeps or refuses."""
+    """A cache, a cluster as given, and a store that keeps or refuses."""
 
     snapshot: ClusterSnapshot
     migrations: MigrationCache = field(default_factory=MigrationCache)
@@ -98,7 +98,7 @@ def test_a_move_that_promised_something_and_has_nothing_to_give_any_more_is_of_n
     assert find_refusals(level, POLICY, [waiting("a", "two")]) == {}
 
 
-async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gatekeeper() -> None:
+async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_start_gate() -> None:
     stage = Stage(FULL)
     stage.migrations.put(replace(waiting("a", "two"), approved_by="me"))
     assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]

@@ -61,7 +61,7 @@ class Played:
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.watch, self.carry, self.task = (Part(self.log, name) for name in ("watching", "carrying", "duty"))
+        self.watch, self.carry, self.task = (Part(self.log, name) for name in ("watching", "carrying", "task"))
         self.serve = Part(self.log, "serving")
         self.open = True
         self.leading = asyncio.Event()
@@ -158,8 +158,8 @@ def test_a_whole_life() -> None:
         "leading",
         "cleaned up",
         "carrying begins",
-        "duty begins",
-        "duty ends",
+        "task begins",
+        "task ends",
         "parking",
         "parked",
         "carrying ends",
@@ -190,7 +190,7 @@ def test_asked_to_stop_while_somebody_else_leads_it_releases_nothing() -> None:
 def test_asked_to_stop_at_the_moment_of_taking_the_lead_it_gives_it_up_and_does_nothing() -> None:
     found = lived(lambda: Played(synced_after=1, leads_after=9), stop_after=10)
     assert "carrying begins" not in found.log
-    assert "duty begins" not in found.log
+    assert "task begins" not in found.log
     if "leading" in found.log:
         assert "released" in found.log
 
@@ -206,7 +206,7 @@ def test_asked_to_stop_during_the_first_duties_it_moves_nothing() -> None:
 
 def test_when_the_lead_is_lost_everything_stops_at_once_and_nothing_is_released() -> None:
     found = lived(lambda: Played(lost_after=30), stop_after=None, error=LeadershipLostError)
-    assert found.log[-5:] == ["lost", "duty ends", "carrying ends", "watching ends", "over at 32"]
+    assert found.log[-5:] == ["lost", "task ends", "carrying ends", "watching ends", "over at 32"]
     assert "parking" not in found.log
 
 
@@ -241,10 +241,10 @@ def test_a_part_that_crashes_ends_it_with_its_error(part: str) -> None:
     found = lived(played, stop_after=None, error=CrashError)
     assert "released" in found.log, "the next one need not wait for the lease to run out"
     assert found.log.index("carrying ends") < found.log.index("released")
-    assert found.log.count("carrying ends") == found.log.count("watching ends") == found.log.count("duty ends") == 1
+    assert found.log.count("carrying ends") == found.log.count("watching ends") == found.log.count("task ends") == 1
 
 
-def test_a_duty_that_crashes_ends_it_with_its_error() -> None:
+def test_a_task_that_crashes_ends_it_with_its_error() -> None:
     def played() -> Played:
         one = Played()
         one.task.crashes = 20.0
@@ -293,7 +293,7 @@ def test_watching_that_crashes_before_the_cluster_is_known_ends_it() -> None:
     assert found.log == ["watching begins", "watching ends", "over at 5"]
 
 
-def test_a_first_duty_that_fails_does_not_keep_it_from_leading() -> None:
+def test_a_first_task_that_fails_does_not_keep_it_from_leading() -> None:
     async def fail() -> None:
         raise CrashError
 

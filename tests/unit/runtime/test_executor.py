@@ -1,4 +1,4 @@
-"""The driver of one migration: it records before it acts, and no refusal or foreign hand makes it spin."""
+"""The executor records before it acts, and no refusal or foreign write makes it spin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PENDING = pod_migration("shop", "m", migration_spec("web-a", target="two"), Migr
 
 @dataclass
 class Stage:
-    """A journal, a cluster that never changes, and a writer that answers as it is told; all in one log."""
+    """A store, a cluster that never changes, and a writer that answers as scripted; all in one log."""
 
     kept: PodMigration | None
     seen: Observation
@@ -115,7 +115,7 @@ async def test_the_step_sees_how_it_was_refused() -> None:
     assert found.kept.status.tried_methods == (Method.HANDOFF,)
 
 
-async def test_a_journal_that_somebody_else_wrote_to_is_read_again_later() -> None:
+async def test_a_migration_that_something_else_wrote_to_is_read_again_later() -> None:
     found = stage(migration())
     found.failure = StaleError("shop/m: the object has been modified")
     assert await found.work() == 1.0
@@ -180,7 +180,7 @@ async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() 
     assert await stage(migration(phase=Phase.COMPLETED, completion_time=NOW - 2)).work() == 3.0
 
 
-async def test_nothing_begins_without_approval_whatever_the_gatekeeper_says() -> None:
+async def test_nothing_begins_without_approval_whatever_the_start_gate_says() -> None:
     wanted = migration_spec("web-a", target="two", approval_required=True, plan="k4m9tz")
     begun = StartDecision(MigrationStatus(method=Method.HANDOFF, pod_uid="web-a-uid", source="one", target="two"))
     found = stage(replace(PENDING, spec=wanted))

@@ -1,4 +1,4 @@
-"""The board: what it finds by phase, pod, proposal and owner is what looking through everything would find."""
+"""The cache: what it finds by phase, pod, proposal and owner is what looking through everything would find."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_migration_that_is_over_is_of_no_owner_any_more() -> None:
     assert migrations.by_owner(WEB.uid) == migrations.by_owner(WEB_SET.uid) == set()
 
 
-def test_the_board_may_change_while_it_is_looked_through() -> None:
+def test_the_cache_may_change_while_it_is_looked_through() -> None:
     migrations = MigrationCache()
     for name in NAMES:
         migrations.put(pending(name))

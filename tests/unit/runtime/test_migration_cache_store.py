@@ -1,4 +1,4 @@
-"""The logbook: the board knows at once what was stored, and people are told afterwards; what fails is on neither."""
+"""What is stored is in the cache at once, and reported afterwards; what fails is neither."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEGUN = MigrationStatus(phase=Phase.IN_PROGRESS)
 
 @dataclass
 class Kept:
-    """A journal of one migration."""
+    """An API server with one migration."""
 
     migration: PodMigration | None = None
     failure: Exception | None = None
@@ -52,28 +52,28 @@ class Stage:
         self.store = MigrationStore(cast("MigrationClient", self.migration_client), self.migrations, self._told)
 
     def _changed(self, key: ObjectKey, ours: bool) -> None:
-        self.log.append(f"board {key[1]}{' ours' if ours else ''}")
+        self.log.append(f"cache {key[1]}{' ours' if ours else ''}")
 
     def _told(self, before: PodMigration, after: PodMigration) -> None:
         self.log.append(f"told {before.status.phase} → {after.status.phase}")
 
 
-async def test_a_new_migration_is_on_the_board_at_once_and_whoever_listens_takes_it_up() -> None:
+async def test_a_new_migration_is_in_the_cache_at_once_and_the_listeners_take_it_up() -> None:
     stage = Stage()
     added = await stage.store.add(pending("m"))
     assert stage.migrations.get(("shop", "m")) == added
-    assert stage.log == ["board m"]
+    assert stage.log == ["cache m"]
 
 
-async def test_progress_is_on_the_board_before_people_are_told() -> None:
+async def test_progress_is_in_the_cache_before_it_is_reported() -> None:
     stage = Stage()
     await stage.store.store(pending("m"), BEGUN)
-    assert stage.log == ["board m ours", "told Pending → InProgress"]
+    assert stage.log == ["cache m ours", "told Pending → InProgress"]
     assert [each.metadata.resource_version for each in stage.migrations.in_progress()] == ["2"]
 
 
 @pytest.mark.parametrize("failure", [StaleError("changed"), ApiError(500, "InternalError", "no", "/x")])
-async def test_what_could_not_be_stored_is_neither_on_the_board_nor_told(failure: Exception) -> None:
+async def test_what_could_not_be_stored_is_neither_in_the_cache_nor_reported(failure: Exception) -> None:
     stage = Stage(Kept(failure=failure))
     for writing in (stage.store.add(pending("m")), stage.store.store(pending("m"), BEGUN)):
         with pytest.raises(type(failure)):
@@ -81,7 +81,7 @@ async def test_what_could_not_be_stored_is_neither_on_the_board_nor_told(failure
     assert stage.log == []
 
 
-async def test_a_migration_that_is_found_gone_leaves_the_board() -> None:
+async def test_a_migration_that_is_found_gone_leaves_the_cache() -> None:
     stage = Stage()
     stage.migrations.put(under_way("m"))
     assert await stage.store.read("shop", "m") is None

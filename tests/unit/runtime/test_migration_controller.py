@@ -1,6 +1,6 @@
-"""The carrier: whatever may bring a migration on has it worked on; one that fails stops no other.
+"""Whatever may bring a migration on makes the controller work on it; one that fails stops no other.
 
-The migrator is played by a script that says how each look at a migration ends; time is virtual.
+A script plays the executor, and says how each look at a migration ends; time is virtual.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IN_LINE = "it waits its turn: 1 under way (migration.concurrency.total)"
 
 @dataclass
 class Stage:
-    """A carrier with a migrator that plays a script, a gatekeeper that knows who waits, and a cluster of rows."""
+    """A controller with a scripted executor, a start gate that knows what waits, and a cluster of rows."""
 
     script: defaultdict[str, list[Look]] = field(default_factory=lambda: defaultdict(list))
     waiting: set[str] = field(default_factory=set)
@@ -48,7 +48,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
-        self.carrier = MigrationController(
+        self.controller = MigrationController(
             cast("MigrationExecutor", self),
             cast("StartGate", self),
             self.migrations,
@@ -107,13 +107,13 @@ class Stage:
 
 
 def told(test: Callable[[Stage], Awaitable[None]], *known: PodMigration) -> Stage:
-    """Run the carrier beside a story, on a board that knows these migrations."""
+    """Run the controller beside a story, on a cache that has these migrations."""
     stage = Stage()
 
     async def story() -> None:
         for each in known:
             stage.migrations.put(each)
-        running = asyncio.ensure_future(stage.carrier.run())
+        running = asyncio.ensure_future(stage.controller.run())
         try:
             await asyncio.sleep(1)
             await test(stage)
@@ -139,7 +139,7 @@ def test_at_first_everything_that_is_not_over_is_looked_at() -> None:
     stage = Stage(migrations=migrations)
 
     async def story() -> None:
-        running = asyncio.ensure_future(stage.carrier.run())
+        running = asyncio.ensure_future(stage.controller.run())
         await asyncio.sleep(1)
         running.cancel()
         await asyncio.wait([running])
@@ -297,7 +297,7 @@ def test_moves_of_one_controller_take_turns_and_others_go_beside_them() -> None:
         for each in (*both, other):
             stage.migrations.put(each)
             stage.script[each.name] = [a_while]
-        running = asyncio.ensure_future(stage.carrier.run())
+        running = asyncio.ensure_future(stage.controller.run())
         await asyncio.sleep(30)
         running.cancel()
         await asyncio.wait([running])
@@ -322,10 +322,10 @@ def test_a_worker_in_hand_is_known() -> None:
         stage.script["m"] = [a_while]
         stage.migrations.put(pending("m"))
         await asyncio.sleep(1)
-        assert stage.carrier.is_busy(("shop", "m"))
-        assert not stage.carrier.is_busy(("shop", "other"))
+        assert stage.controller.is_busy(("shop", "m"))
+        assert not stage.controller.is_busy(("shop", "other"))
         await asyncio.sleep(10)
-        assert not stage.carrier.is_busy(("shop", "m"))
+        assert not stage.controller.is_busy(("shop", "m"))
 
     told(story)
 
@@ -340,11 +340,11 @@ def test_parking_waits_until_no_move_is_in_a_delicate_step() -> None:
         stage.script["m"] = [restored]
         stage.changes("Pod", ("shop", "pod-m"))
         started = clock()
-        await stage.carrier.drain(20.0)
+        await stage.controller.drain(20.0)
         assert clock() - started == 7
         before = len(stage.looks)
         await asyncio.sleep(60)
-        assert len(stage.looks) == before, "a parked carrier works on nothing"
+        assert len(stage.looks) == before, "a drained controller works on nothing"
 
     told(story, under_way("m", step="AwaitRebuilt"))
 
@@ -352,7 +352,7 @@ def test_parking_waits_until_no_move_is_in_a_delicate_step() -> None:
 def test_parking_waits_no_longer_than_it_may() -> None:
     async def story(stage: Stage) -> None:
         started = clock()
-        await stage.carrier.drain(20.0)
+        await stage.controller.drain(20.0)
         assert clock() - started == 20
 
     told(story, under_way("m", step="Evict"))
@@ -364,7 +364,7 @@ def test_parking_lets_a_request_that_is_on_its_way_end() -> None:
         stage.changes("Pod", ("shop", "pod-m"))
         await asyncio.sleep(8)
         started = clock()
-        await stage.carrier.drain(20.0)
+        await stage.controller.drain(20.0)
         assert clock() - started == 2
 
     told(story, under_way("m", step="Land"))
@@ -380,7 +380,7 @@ def test_parking_does_not_wait_for_a_worker_that_hangs() -> None:
         stage.changes("Pod", ("shop", "pod-m"))
         await asyncio.sleep(1)
         started = clock()
-        await stage.carrier.drain(20.0)
+        await stage.controller.drain(20.0)
         assert clock() - started == 5
 
     told(story, under_way("m", step="Land"))
@@ -389,7 +389,7 @@ def test_parking_does_not_wait_for_a_worker_that_hangs() -> None:
 def test_parking_with_nothing_to_do_takes_no_time() -> None:
     async def story(stage: Stage) -> None:
         started = clock()
-        await stage.carrier.drain(20.0)
+        await stage.controller.drain(20.0)
         assert clock() == started
 
     told(story, under_way("m", step="Land"), over("done"))
@@ -406,7 +406,7 @@ def test_what_is_under_way_is_tried_for_ever_what_is_pending_until_something_cha
     async def story() -> None:
         for each in (begun, waiting):
             stage.migrations.put(each)
-        running = asyncio.ensure_future(stage.carrier.run())
+        running = asyncio.ensure_future(stage.controller.run())
         await asyncio.sleep(1800)
         running.cancel()
         await asyncio.wait([running])

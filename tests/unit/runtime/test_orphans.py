@@ -1,4 +1,4 @@
-"""The janitor: which migrations count as dead, which are forgotten, and when it cleans up."""
+"""Garbage collection: which migrations count as dead, which are forgotten, and when it cleans up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POD = MarkedObject("Pod", "shop", "web-a")
 
 @dataclass
 class Stage:
-    """A board, a journal that may know better, and a sweep that only asks about one object."""
+    """A cache, an API server that may know better, and a cleaner that only asks about one object."""
 
     migrations: MigrationCache = field(default_factory=MigrationCache)
     stored: dict[ObjectKey, PodMigration] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Stage:
         return self.answers[-1]
 
     def knows(self, *migrations: PodMigration) -> Stage:
-        """Both the board and the journal do."""
+        """Both the cache and the API server do."""
         for each in migrations:
             self.migrations.put(each)
             self.stored[each.namespace, each.name] = each
@@ -79,7 +79,7 @@ async def test_a_migration_that_nobody_knows_is_dead() -> None:
 
 async def test_a_migration_under_way_is_not_dead_whoever_knows_of_it() -> None:
     assert await Stage().knows(under_way("m")).fate() is None
-    assert await Stage(stored={("shop", "m"): pending("m")}).fate() is None  # the board may be behind
+    assert await Stage(stored={("shop", "m"): pending("m")}).fate() is None  # the cache may be behind
 
 
 async def test_what_somebody_has_in_hand_is_left_to_him() -> None:

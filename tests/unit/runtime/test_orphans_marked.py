@@ -1,4 +1,4 @@
-"""Rows keep what tells that an object is ours, so that the janitor needs no list; and cost nothing where it is not."""
+"""Rows keep what marks an object as ours, so that garbage collection needs no list; others cost nothing."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def stage_of(*pods: tuple[str, str]) -> ClusterSnapshot:
 
 @dataclass
 class Stage:
-    """A board, a logbook that may refuse, and a cluster."""
+    """A cache, a store that may refuse, and a cluster."""
 
     snapshot: ClusterSnapshot = field(default_factory=stage_of)
     migrations: MigrationCache = field(default_factory=MigrationCache)

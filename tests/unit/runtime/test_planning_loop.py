@@ -25,7 +25,7 @@ MOVE = Move("shop", "web-a", "one", "two", "LoadBalancing", "it is hot", Method.
 
 @dataclass
 class Kept:
-    """A logbook that keeps what is added, and fails for some pods."""
+    """A store that keeps what is added, and fails for some pods."""
 
     failing: dict[str, Exception] = field(default_factory=dict)
     added: list[PodMigration] = field(default_factory=list)

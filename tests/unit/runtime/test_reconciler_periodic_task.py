@@ -1,4 +1,4 @@
-"""Duties: done every so often and when called for; nothing that they meet keeps them from being done again."""
+"""Periodic tasks: run every so often and when woken; no error keeps them from running again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Do = Callable[[], Awaitable[object]]
 
 
 def done_at(do: Do, seconds: float, *calls: float, every: float | Callable[[], float] = 30.0) -> list[float]:
-    """When a duty was begun within so many seconds, if it is called for at these moments."""
+    """When a task was started within so many seconds, if it is woken at these moments."""
     moments: list[float] = []
 
     async def story() -> None:
@@ -46,7 +46,7 @@ def taking(seconds: float) -> Do:
     return do
 
 
-def test_a_duty_is_done_at_once_and_then_every_so_often() -> None:
+def test_a_task_runs_at_once_and_then_every_so_often() -> None:
     assert done_at(at_once, 100) == [0, 30, 60, 90]
 
 
@@ -90,7 +90,7 @@ async def test_done_once_it_says_whether_it_went_well() -> None:
 
 
 @in_virtual_time
-async def test_a_duty_that_is_cancelled_ends() -> None:
+async def test_a_task_that_is_cancelled_ends() -> None:
     running = asyncio.ensure_future(PeriodicTask("slow", 1.0, taking(1000)).run())
     await asyncio.sleep(5)
     running.cancel()

@@ -53,7 +53,7 @@ class Stage:
     answers: defaultdict[str, list[FailedCommand | ApiError | None]] = field(default_factory=lambda: defaultdict(list))
     """By verb and name, how the API server answers; then it agrees."""
     looks: list[tuple[float, str]] = field(default_factory=list)
-    deeds: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Stage:
 
     async def carry_out(self, command: Command) -> FailedCommand | None:
         deed = f"{command.verb} {command.name}"
-        self.deeds.append(deed)
+        self.done.append(deed)
         self.commands.append(command)
         answer = self.answers[deed].pop(0) if self.answers[deed] else None
         if isinstance(answer, ApiError):
@@ -133,7 +133,7 @@ def test_the_record_comes_before_the_creation_and_that_before_the_deletion(stage
     stray = body("ReplicaSet", "web-0", RECORD, WEB)
     stage.decisions["web"] = [RecoveryDecision("text", (NEWS,), ("rescheduled",), (stray,), copy, (ILL,))]
     recovers(stage, a_minute)
-    assert stage.deeds == ["patch web", "create copy", "patch web-0", "delete web-1-a"]
+    assert stage.done == ["patch web", "create copy", "patch web-0", "delete web-1-a"]
     record, _, unnoted, deletion = stage.commands
     metadata = {"uid": "web-uid", "resourceVersion": "1", "annotations": {labels.FAILURES: "text"}}
     assert record.body == {"metadata": metadata}
@@ -156,7 +156,7 @@ def test_a_record_that_somebody_else_overtook_is_decided_anew(stage: Stage) -> N
     stage.decisions["web"] = [first, first, second]
     stage.answers["patch web"] = [CONFLICT, CONFLICT]
     recovers(stage, a_minute)
-    assert stage.deeds == ["patch web"] * 3 + ["delete web-1-a"]
+    assert stage.done == ["patch web"] * 3 + ["delete web-1-a"]
     assert [stage.told, stage.counted] == [[], []], "what was not recorded did not happen"
 
 
@@ -164,7 +164,7 @@ def test_a_record_that_is_overtaken_again_and_again_is_written_in_the_end(stage:
     stage.decisions["web"] = [RecoveryDecision("one", deletions=(ILL,))] * 14
     stage.answers["patch web"] = [CONFLICT] * 13
     recovers(stage, a_minute)
-    assert stage.deeds == ["patch web"] * 14 + ["delete web-1-a"]
+    assert stage.done == ["patch web"] * 14 + ["delete web-1-a"]
 
 
 def test_the_record_of_a_single_pod_makes_another_version_of_it_so_it_is_seen_again_before_it_goes(
@@ -180,7 +180,7 @@ def test_the_record_of_a_single_pod_makes_another_version_of_it_so_it_is_seen_ag
         RecoveryDecision(creation=copy, deletions=(newer,)),
     ]
     recovers(stage, a_minute, single)
-    assert stage.deeds == ["patch single", "create copy", "delete single"]
+    assert stage.done == ["patch single", "create copy", "delete single"]
     assert stage.commands[-1].body["preconditions"]["resourceVersion"] == "2"  # type: ignore[call-overload]
     assert stage.counted == ["rescheduled"]
 
@@ -189,7 +189,7 @@ def test_where_nothing_takes_its_place_a_pod_is_not_deleted(stage: Stage) -> Non
     stage.decisions["web"] = [RecoveryDecision(creation=body("Pod", "copy"), deletions=(ILL,))] * 2
     stage.answers["create copy"] = [FailedCommand(403, "Forbidden", "exceeded quota")]
     recovers(stage, a_minute)
-    assert stage.deeds == ["create copy", "create copy", "delete web-1-a"]
+    assert stage.done == ["create copy", "create copy", "delete web-1-a"]
 
 
 def test_a_pod_that_has_changed_meanwhile_is_looked_at_again_at_once(stage: Stage) -> None:
@@ -199,7 +199,7 @@ def test_a_pod_that_has_changed_meanwhile_is_looked_at_again_at_once(stage: Stag
     ]
     stage.answers["delete web-1-a"] = [CONFLICT]
     recovers(stage, a_minute)
-    assert stage.deeds == ["patch web", "delete web-1-a", "delete web-1-b", "delete web-1-a"]
+    assert stage.done == ["patch web", "delete web-1-a", "delete web-1-b", "delete web-1-a"]
     assert stage.looks == [(0.0, "web"), (0.0, "web"), (20.0, "web")]
 
 
@@ -207,7 +207,7 @@ def test_a_pod_that_changes_all_the_time_is_deleted_in_the_end(stage: Stage) -> 
     stage.decisions["web"] = [RecoveryDecision(deletions=(ILL,))] * 12
     stage.answers["delete web-1-a"] = [CONFLICT] * 11
     recovers(stage, a_minute)
-    assert stage.deeds == ["delete web-1-a"] * 12
+    assert stage.done == ["delete web-1-a"] * 12
 
 
 def test_it_is_looked_at_again_when_the_decision_says_so(stage: Stage) -> None:
@@ -257,7 +257,7 @@ def test_an_error_ends_nothing_but_the_attempt(stage: Stage) -> None:
     stage.decisions["web"] = [RecoveryDecision("text", deletions=(ILL,))] * 3
     stage.answers["patch web"] = [down(), FailedCommand(422, "Invalid", "too long")]
     recovers(stage, a_minute, WEB, WEB_SET, ILL, other, crashing("db-0", other))
-    assert stage.deeds == ["patch web"] * 3 + ["delete web-1-a"]
+    assert stage.done == ["patch web"] * 3 + ["delete web-1-a"]
     assert (0.0, "db") in stage.looks
 
 
@@ -270,7 +270,7 @@ def test_an_object_that_makes_no_sense_ends_nothing_but_the_attempt(
     stage.shown[key] = OwnedObjects(db, (db,), (nonsense,))
     stage.decisions["web"] = [RecoveryDecision(deletions=(ILL,))]
     recovers(stage, a_minute, db, crashing("db-0", db), WEB, WEB_SET, ILL)
-    assert stage.deeds == ["delete web-1-a"]
+    assert stage.done == ["delete web-1-a"]
     assert len([name for _, name in stage.looks if name == "db"]) > 3, "it is tried again, ever more slowly"
 
 
@@ -280,9 +280,9 @@ def test_what_never_works_is_still_tried_every_minute(stage: Stage) -> None:
 
     async def story() -> None:
         await asyncio.sleep(3000)
-        before = len(stage.deeds)
+        before = len(stage.done)
         await asyncio.sleep(500)
-        assert 7 <= len(stage.deeds) - before <= 17
+        assert 7 <= len(stage.done) - before <= 17
 
     recovers(stage, story)
 
@@ -297,7 +297,7 @@ def test_pods_that_go_on_crashing_are_no_reason_to_try_sooner(stage: Stage) -> N
             await asyncio.sleep(0.1)
 
     recovers(stage, story)
-    assert len(stage.deeds) <= 9, "0.25, 0.5, 1, 2, 4, 8, 16, 32 seconds at least"
+    assert len(stage.done) <= 9, "0.25, 0.5, 1, 2, 4, 8, 16, 32 seconds at least"
 
 
 def test_who_keeps_the_record_instead_is_looked_at_instead(stage: Stage) -> None:
@@ -329,7 +329,7 @@ def test_people_are_told_beside_the_work_and_the_rest_in_the_end(stage: Stage, m
     monkeypatch.setattr(stage, "record", slow)
     stage.decisions["web"] = [RecoveryDecision("text", (NEWS,), deletions=(ILL,))]
     recovers(stage, a_minute)
-    assert stage.deeds == ["patch web", "delete web-1-a"]
+    assert stage.done == ["patch web", "delete web-1-a"]
     monkeypatch.undo()
     asyncio.run(stage.recovery.flush())
     assert stage.told == ["Why"]

@@ -1,4 +1,4 @@
-"""The ungater: what nobody has let through after some seconds goes to the scheduler, whoever has died.
+"""A pod that nothing has let through after some seconds goes to the scheduler, whichever replica has died.
 
 Time is virtual; the cluster is a table of pods whose writer applies what it is told, or refuses as a script says.
 """
@@ -104,7 +104,7 @@ class Stage:
 
 
 def told(story: Callable[[Stage], Awaitable[None]], before: Callable[[Stage], None] = lambda stage: None) -> Stage:
-    """Run the ungater beside a story."""
+    """Run the controller of stale gates beside a story."""
     stages: list[Stage] = []
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""The way of an action from the request to the deed: what is asked of the API server, and what never gets that far."""
+"""An action of the page from request to effect: what is asked of the API server, and what never gets that far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ YES, NO = (Answer(201, json.dumps({"status": {"allowed": each}}).encode()) for e
 
 @dataclass
 class Kept:
-    """Deeds that are only written down."""
+    """Handlers that only write down what they are called for."""
 
     done: list[str] = field(default_factory=list)
     state: tuple[str, str] = ("ours", "state")
@@ -61,10 +61,10 @@ class Kept:
 
 @dataclass
 class Stage:
-    """A page, its deeds, and the API server that it asks."""
+    """A page, its handlers, and the API server that it asks."""
 
     address: str
-    deeds: Kept
+    handlers: Kept
     server: ApiServer
 
     async def press(self, action: str, body: object, **headers: str) -> tuple[int, str]:
@@ -99,10 +99,10 @@ async def stage(tmp_path: Path, *rights: Answer) -> AsyncIterator[Stage]:
     async with api_server() as server, ApiClient(connection(tmp_path, {"server": server.url})) as own:
         server.script(TOKENS, JANE)
         server.script(RIGHTS, *rights)
-        deeds = Kept()
-        actions = ActionRoutes(RequestChecks(), PageAccess(ReviewClient(own)), deeds)
+        handlers = Kept()
+        actions = ActionRoutes(RequestChecks(), PageAccess(ReviewClient(own)), handlers)
         async with serve(WebApp(Metrics(), parts=[actions]), HERE, 0) as port:
-            yield Stage(f"http://{HERE}:{port}", deeds, server)
+            yield Stage(f"http://{HERE}:{port}", handlers, server)
 
 
 def moves(*namespaces: str) -> dict[str, object]:
@@ -118,7 +118,7 @@ async def test_who_may_approve_everywhere_is_asked_about_once(tmp_path: Path) ->
 async def test_one_namespace_without_the_right_stops_all(tmp_path: Path) -> None:
     async with stage(tmp_path, NO, YES, NO, YES) as page:
         status, said = await page.press("approve", moves("c", "a", "b", "a"))
-        assert (status, page.deeds.done) == (403, [])
+        assert (status, page.handlers.done) == (403, [])
         assert said.startswith("jane may not patch podmigrations.rescheduler.io in namespace b: ask")
         assert page.asked() == [("patch", ""), ("patch", "a"), ("patch", "b"), ("patch", "c")]
 
@@ -138,7 +138,7 @@ async def test_rights_are_asked_for_anew_each_time(tmp_path: Path) -> None:
     async with stage(tmp_path, YES, NO) as page:
         assert (await page.press("pause", {}))[0] == 200
         assert (await page.press("resume", {}))[0] == 403
-        assert page.deeds.done == ["jane pauses"]
+        assert page.handlers.done == ["jane pauses"]
 
 
 async def test_what_makes_no_sense_is_refused_before_rights_are_asked_for(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ async def test_a_body_that_is_too_large_is_not_taken_whether_it_says_so_or_not(t
     async with stage(tmp_path, YES) as page:
         assert (await page.press("pause", b" " * 300_000))[0] == 413
         assert (await page.press("pause", endless()))[0] == 413
-        assert page.deeds.done == []
+        assert page.handlers.done == []
 
 
 async def test_a_token_that_is_no_text_is_refused_and_the_api_server_is_not_asked(tmp_path: Path) -> None:

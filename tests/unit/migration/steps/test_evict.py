@@ -346,7 +346,7 @@ def test_a_turn_is_not_taken_while_the_budget_is_spent_or_for_a_pod_that_is_gone
 
 
 def test_of_two_that_have_their_turn_the_one_that_has_evicted_or_began_first_goes_first() -> None:
-    """As after a change of leaders, when the new one's board was a moment behind."""
+    """As after a change of leaders, when the new leader's cache was a moment behind."""
     evicting = migration(Method.EVICT, "Evict", replacement=None)
     assert isinstance(Evict(30).look(scene(evicting, rivals=(rival("AwaitRebuilt"),))), Wait)
     assert isinstance(Evict(30).look(scene(evicting, rivals=(rival("Evict", started=NOW - 90),))), Wait)

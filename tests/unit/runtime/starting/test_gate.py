@@ -37,7 +37,7 @@ BY_HAND = migration_spec("web-a", target="two")
 class Ruled:
     """Rules as it is told; meanwhile something may happen."""
 
-    ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
+    verdict: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
     meanwhile: Callable[[], None] = lambda: None
     asked: list[RequestedMove] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Ruled:
         self.asked.append(wanted)
         await asyncio.sleep(0)
         self.meanwhile()
-        return self.ruling
+        return self.verdict
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Stage:
         )
 
     async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
-        """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
+        """As controller and executor do: reserve, observe, and store if it may begin."""
         self.migrations.put(migration)
         with self.start_gate.reserve(migration):
             admitted = await self.start_gate.check(scene(migration, now, **seen))
@@ -429,7 +429,7 @@ def test_another_policy_is_judged_by_at_once() -> None:
 def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
     async def story(judge: CachedRevalidator, _: StillLoop) -> None:
         verdicts = await asyncio.gather(*(judge.check(order_of(number)) for number in range(3)))
-        assert [ruling.method for ruling in verdicts] == [Method.HANDOFF, Method.HANDOFF, None]
+        assert [verdict.method for verdict in verdicts] == [Method.HANDOFF, Method.HANDOFF, None]
         assert verdicts[2].temporary
 
     in_still_time(Drawn(), story)

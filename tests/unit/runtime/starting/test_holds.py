@@ -1,4 +1,4 @@
-"""Consent: who keeps what waiting, what the gatekeeper makes of it, and that no time is counted against the waiting."""
+"""Approval and pause: what they hold, what the start gate makes of it, and that no timeout runs meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
 class Ruled:
     """Rules as it is told; meanwhile somebody may pause."""
 
-    ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
+    verdict: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
     held: Pauses | None = None
     asked: list[RequestedMove] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Ruled:
         self.asked.append(wanted)
         if self.held is not None:
             self.held.pause = JANE
-        return self.ruling
+        return self.verdict
 
 
 class Stage:

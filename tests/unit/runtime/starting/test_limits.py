@@ -267,7 +267,7 @@ class Interleaved(RuleBasedStateMachine):
         workload=st.sampled_from(["web", "db", "cache", ""]),
     )
     def asked(self, name: str, source: str, aim: str, workload: str) -> None:
-        """As the gatekeeper does: a new look gives up what was granted at an earlier one."""
+        """As the start gate does: a new look gives up what was granted at an earlier one."""
         migration = self.known(name)
         if migration is None or migration.status.phase is not Phase.PENDING:
             return

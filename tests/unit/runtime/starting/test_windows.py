@@ -1,4 +1,4 @@
-"""When moves may begin: windows, moves of an hour, what the gatekeeper makes of them, and how many are ordered."""
+"""When moves may begin: windows, moves of an hour, what the start gate makes of them, and how many are ordered."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Clock:
 
 @dataclass
 class Stage:
-    """A gatekeeper whose judge lets everything begin."""
+    """A start gate whose revalidator lets everything begin."""
 
     timing: Timing
     clock: Clock = field(default_factory=Clock)
@@ -197,7 +197,7 @@ async def test_moves_that_belong_together_begin_only_if_all_may() -> None:
     assert hopeless.reason == "its 3 moves, which belong together, are more than when.movesPerHour (2)"
 
 
-async def test_moves_that_belong_together_begin_together_also_before_the_board_tells_of_the_first() -> None:
+async def test_moves_that_belong_together_begin_together_also_before_the_cache_shows_the_first() -> None:
     members = [numbered(number, proposal="both", members=2) for number in range(2)]
     stage = Stage(unwindowed(2))
     for each in members:

@@ -1,4 +1,4 @@
-"""The janitor on a cluster: at whatever moment a migration is deleted, nothing of it is left, and no pod is lost."""
+"""Garbage collection on a cluster: whenever a migration is deleted, nothing of it is left, and no pod is lost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 
 @pytest.fixture(autouse=True)
 def alone(cluster: ClusterUnderTest) -> None:
-    """Of other tests nothing is left: a janitor puts right what is dead in every namespace, and counts it."""
+    """Of other tests nothing is left: the garbage collector cleans up in every namespace, and counts it."""
     undisturbed(cluster)
 
 
