@@ -77,7 +77,7 @@ class Fuse:
             raise Killed(f"right after {what}")
 
 
-class _FusedJournal:
+class _FusedClient:
     def __init__(self, migration_client: MigrationClient, fuse: Fuse) -> None:
         self._migration_client, self._fuse = migration_client, fuse
 
@@ -353,7 +353,7 @@ def _alone(_: PodMigration) -> tuple[PodMigration, ...]:
 
 def _executor(client: ApiClient, drive: Drive) -> MigrationExecutor:
     migration_client, writer = (
-        _FusedJournal(MigrationClient(client), drive.fuse),
+        _FusedClient(MigrationClient(client), drive.fuse),
         _FusedWriter(CommandSender(client), drive.fuse),
     )
     observer = cast("MigrationObserver", _Told(MigrationObserver(client), drive))

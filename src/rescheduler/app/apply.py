@@ -167,13 +167,13 @@ async def _made(
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
     migration_client = MigrationClient(client)
     entries: dict[ObjectKey, AppliedMove] = {}
-    fallen: dict[int, str] = {}
+    refused_proposals: dict[int, str] = {}
     for one in checked:
         move, order = one.move, orders[_key(one.move)]
         if dry:
             entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, order)
-        elif move.proposal in fallen:
-            entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, fallen[move.proposal])
+        elif move.proposal in refused_proposals:
+            entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, refused_proposals[move.proposal])
         else:
             try:
                 entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, await migration_client.add(order))
@@ -181,8 +181,8 @@ async def _made(
                 if error.status not in _REFUSALS:
                     raise
                 entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, str(error))
-                fallen[move.proposal] = f"{move.namespace}/{move.pod}, which belongs to it, is refused"
-                await _take_back(migration_client, entries, move.proposal, fallen[move.proposal])
+                refused_proposals[move.proposal] = f"{move.namespace}/{move.pod}, which belongs to it, is refused"
+                await _take_back(migration_client, entries, move.proposal, refused_proposals[move.proposal])
     return entries
 
 

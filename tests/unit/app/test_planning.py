@@ -1,4 +1,4 @@
-"""What a plan that is made once knows of usage: what a file holds, or what is asked for just then."""
+"""The usage that a single plan goes by: from a file, or asked for just then."""
 
 from __future__ import annotations
 

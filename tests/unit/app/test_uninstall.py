@@ -1,4 +1,4 @@
-"""What a cleanup claims where the namespace goes, in virtual time: before, in the middle, and when it comes back."""
+"""The leases a cleanup claims, in virtual time, though the namespace goes: before, halfway, and when it is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who measures while the configuration changes: somebody else, nobody, and nobody waits for one who is gone."""
+"""Usage while the configuration changes: another source, none, and nothing waits for one that is gone."""
 
 from __future__ import annotations
 

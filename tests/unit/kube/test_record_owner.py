@@ -1,4 +1,4 @@
-"""Who keeps a record, and what is below it: read whole from the API server, or as far as the cache knows."""
+"""The owner of a record, and what is below it: from the API server, or as far as the cache knows."""
 
 from __future__ import annotations
 

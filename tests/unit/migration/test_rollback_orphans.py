@@ -1,4 +1,4 @@
-"""What is left of dead migrations: each object is put right by its own marks, and no pod is lost by it."""
+"""Orphans of dead migrations: each object is cleaned by its own marks, and no pod is lost by it."""
 
 from __future__ import annotations
 

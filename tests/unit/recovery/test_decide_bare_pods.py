@@ -1,4 +1,4 @@
-"""A pod that nobody manages: its name is noted, it is made again elsewhere, and then it goes."""
+"""A pod without a controller: its name is recorded, it is created again elsewhere, and then it goes."""
 
 from __future__ import annotations
 

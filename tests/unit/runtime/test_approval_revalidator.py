@@ -1,4 +1,4 @@
-"""Second thoughts about what waits for approval: judged as a whole, given up when refused twice in a row."""
+"""Migrations that wait for approval are judged again as a whole, and given up when refused twice in a row."""
 
 from __future__ import annotations
 

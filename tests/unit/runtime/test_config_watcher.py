@@ -1,4 +1,4 @@
-"""Re-reading the configuration's file: what is sound is taken over, what is not is refused once, nothing flaps."""
+"""Re-reading the configuration's file: a valid one becomes active, another is refused once, nothing flaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assessing: what is due is looked at once, stored over what is known, told, and goes on with a new leader."""
+"""Outcomes: a move that is due is assessed once, stored and reported; a new leader goes on with the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica knows of a pause: nothing before the first answer, the last answer after that, changes told once."""
+"""The pause as a replica sees it: unknown before the first answer, then the last one; changes are reported once."""
 
 from __future__ import annotations
 

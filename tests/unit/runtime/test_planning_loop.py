@@ -1,4 +1,4 @@
-"""The plan loop: a plan is made on top of what is moving, and each of its moves is stored as a migration."""
+"""The planning loop: a plan counts what is moving, and each of its moves is stored as a migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: one holder a key, everybody gets his turn, and nothing is remembered of keys that nobody wants."""
+"""Keyed locks: one holder a key, every waiter gets its turn, and unused keys leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work queue: no key is worked on twice at once, none is lost, and failures come again ever more slowly."""
+"""The work queue: no key is worked on twice at once, none is lost, and failures are retried ever more slowly."""
 
 from __future__ import annotations
 

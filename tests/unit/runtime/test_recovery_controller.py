@@ -1,4 +1,4 @@
-"""The recovery loop: looks, decides, records, acts, in this order; and nothing that it meets ends it.
+"""The recovery controller reads, decides, records and acts, in this order; no error ends it.
 
 What is decided is played by a script, because `tests/unit/recovery` tests the deciding; time is virtual.
 """

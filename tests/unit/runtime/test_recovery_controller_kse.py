@@ -1,4 +1,4 @@
-"""Records of kse-rescheduler, as the recovery loop meets them: looked for once, and taken off in the write of ours."""
+"""Records of kse-rescheduler: the recovery controller reads them once, and removes them as it writes its own."""
 
 from __future__ import annotations
 

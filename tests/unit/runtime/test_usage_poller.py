@@ -1,4 +1,4 @@
-"""The loop that measures: it goes on whatever the source says, tells of each change once, and keeps what it heard."""
+"""The usage poller goes on whatever the source answers, reports each change once, and keeps its samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page and the metrics show when the configuration is re-read: what is in force now, and what was refused."""
+"""What the page and the metrics show when the configuration is re-read: what is active now, and what was refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The placeholder: it asks for what the pod asks for, runs nowhere, and belongs to nobody but its migration."""
+"""The placeholder: it asks for what the pod asks for, runs nowhere, and belongs to its migration alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots: no limit is ever exceeded, whoever asks when; and no slot is held by somebody who does not need it."""
+"""Concurrency limits are never exceeded, in whatever order migrations ask; one that is done frees its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates that we issue, in the product and in tests, are good for whoever verifies as strictly as Python 3.13."""
+"""Certificates that we issue, in the product and in tests, pass checks as strict as those of Python 3.13."""
 
 from __future__ import annotations
 
