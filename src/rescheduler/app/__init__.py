@@ -1,7 +1,7 @@
 """The composition root: the only place that wires configuration, readers, planner and loops together.
 
-The commands call it with plain values and get models back; it knows nothing of flags, terminals and exit codes. What
-a user can cause comes out as InputError, DumpError, ClusterError or ConfigErrors, whose text is a sentence for people.
+The commands call it with plain values and get models back; flags, terminals and exit codes stay in `cli`. What a user
+can cause is raised as InputError, DumpError, ClusterError or ConfigErrors, whose text is a sentence for people.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ from rescheduler.web.actions import MoveRequest
 from rescheduler.web.responses import HttpError
 
 _log = structlog.stdlib.get_logger(__name__)
-_PATIENCE = 15.0  # seconds: for longer nobody looks at a button
-_PASSED_ON = frozenset({400, 404, 409, 413, 422, 429})
+_PATIENCE = 15.0  # seconds: nobody waits longer for a button
+_CLIENT_ERRORS = frozenset({400, 404, 409, 413, 422, 429})
 _LANES = 8
-_SHOWN = 3  # refusals that are told one by one
+_SHOWN = 3  # refusals that are listed one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PageActions:
 
     async def pause(self, by: str, reason: str) -> str:
         """Pause rescheduling."""
-        async with _answering("pause"):
+        async with _translated_errors("pause"):
             now = await self.pausing.pause(by, reason)
             await self.heard()
         if (now.by, now.reason) != (by, reason):
@@ -73,7 +73,7 @@ class PageActions:
 
     async def resume(self, by: str) -> str:
         """Resume rescheduling."""
-        async with _answering("resume"):
+        async with _translated_errors("resume"):
             before = await self.pausing.resume(by)
             await self.heard()
         if before is None:
@@ -82,21 +82,21 @@ class PageActions:
 
     async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
         """Approve migrations."""
-        async with _answering("approve"):
-            answers = await self._approved(by, migrations)
+        async with _translated_errors("approve"):
+            answers = await self._approve_all(by, migrations)
         refused = [each for each in answers if each.outcome is ApprovalOutcome.REFUSED]
         approved = sum(each.outcome is ApprovalOutcome.APPROVED for each in answers)
         before = len(answers) - approved - len(refused)
         if refused and not approved:
             raise HttpError(409, f"nothing was approved: {_reasons(refused)}")
-        told = [f"{_moves(approved)} approved: each begins as soon as the limits and the cluster let it."]
+        sentences = [f"{_moves(approved)} approved: each begins as soon as the limits and the cluster let it."]
         if before:
-            told.append(f"{_moves(before)} approved before.")
+            sentences.append(f"{_moves(before)} approved before.")
         if refused:
-            told.append(f"{len(refused)} could not be: {_reasons(refused)}.")
-        return " ".join(told if approved else told[1:])
+            sentences.append(f"{len(refused)} could not be: {_reasons(refused)}.")
+        return " ".join(sentences if approved else sentences[1:])
 
-    async def _approved(self, by: str, migrations: Sequence[ObjectKey]) -> list[ApprovalResult]:
+    async def _approve_all(self, by: str, migrations: Sequence[ObjectKey]) -> list[ApprovalResult]:
         """Approve in a few parallel lanes, because there may be many. All lanes end before an error is raised."""
         lanes = [migrations[number::_LANES] for number in range(_LANES)]
         found = await asyncio.gather(*(approve(self.client, lane, by) for lane in lanes), return_exceptions=True)
@@ -107,22 +107,22 @@ class PageActions:
             answers += lane
         return sorted(answers, key=lambda each: (each.namespace, each.name))
 
-    async def migrate(self, by: str, demand: MoveRequest) -> str:
+    async def migrate(self, by: str, request: MoveRequest) -> str:
         """Move one pod."""
-        method = None if demand.method in ("", "auto") else Method(demand.method)
+        method = None if request.method in ("", "auto") else Method(request.method)
         reason = f"asked for by {by} on the page"
-        wish = move.ManualMove(demand.namespace, demand.pod, demand.target, method, reason)
-        async with _answering("migrate"):
+        wish = move.ManualMove(request.namespace, request.pod, request.target, method, reason)
+        async with _translated_errors("migrate"):
             made = await move.store(self.client, await move.check(self.client, wish))
-        where = f"to {demand.target}" if demand.target else "to the node that fits best"
+        where = f"to {request.target}" if request.target else "to the node that fits best"
         return (
-            f"Migration {made.name} is ordered: pod {made.namespace}/{demand.pod} moves {where} as soon as its turn "
+            f"Migration {made.name} is ordered: pod {made.namespace}/{request.pod} moves {where} as soon as its turn "
             "comes, if nothing speaks against it then."
         )
 
     async def maintain(self, by: str, node: str, *, on: bool) -> str:
         """Label a node for maintenance, or remove the label."""
-        async with _answering("maintenance"):
+        async with _translated_errors("maintenance"):
             marked = await maintenance.mark_one(self.client, node, maintenance=on)
             if not marked.changed:
                 return f"Node {node} is {'' if on else 'not '}under maintenance already: nothing has changed."
@@ -140,7 +140,7 @@ class PageActions:
 
 
 @asynccontextmanager
-async def _answering(what: str) -> AsyncGenerator[None]:
+async def _translated_errors(what: str) -> AsyncGenerator[None]:
     """Turn errors of the API server into responses."""
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -164,7 +164,7 @@ def _refusal(error: ClusterError) -> HttpError:
         return HttpError(
             503, f"you may do it, but the controller itself may not: {error.message}; see deploy/rbac.yaml"
         )
-    if error.status in _PASSED_ON and error.status is not None:
+    if error.status in _CLIENT_ERRORS and error.status is not None:
         return HttpError(error.status, error.message)
     return HttpError(503, f"the API server could not do it: {error.message}; look, then try again")
 
@@ -174,6 +174,6 @@ def _moves(count: int) -> str:
 
 
 def _reasons(refused: Sequence[ApprovalResult]) -> str:
-    told = "; ".join(f"{each.namespace}/{each.name}: {each.reason}" for each in refused[:_SHOWN])
+    listed = "; ".join(f"{each.namespace}/{each.name}: {each.reason}" for each in refused[:_SHOWN])
     left = len(refused) - _SHOWN
-    return f"{told}; and {left} more" if left > 0 else told
+    return f"{listed}; and {left} more" if left > 0 else listed

@@ -1,7 +1,7 @@
-"""Ordering what a reviewed plan says: from its file to PodMigrations, for `apply`.
+"""Orders the moves of a reviewed plan, for `apply`: reads the file and creates PodMigrations.
 
-The plan is held against the newest state first. What is refused comes back with its reason; what was ordered before is
-found again by its name, and not ordered twice.
+The plan is checked against the current state first. Refused moves are returned with the reason. Moves that were ordered
+before are found by the name of their migration, and are not ordered twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REFUSALS = frozenset({400, 403, 404, 409, 422})
 
 
 class ApplyOutcome(StrEnum):
-    """What became of a plan's entry."""
+    """The outcome of one move of a plan."""
 
     CREATED = "created"
     UNCHANGED = "unchanged"
@@ -49,7 +49,7 @@ class ApplyOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AppliedMove:
-    """One move of a plan, and what became of it; without a migration it was refused, for this reason."""
+    """One move of a plan, with its outcome; without a migration it was refused, for this reason."""
 
     move: Move
     outcome: ApplyOutcome
@@ -59,14 +59,14 @@ class AppliedMove:
 
 @dataclass(frozen=True, slots=True)
 class ApplyScope:
-    """Of a plan, the moves of one namespace, or all; `dry` only says what would be ordered."""
+    """The moves of a plan to apply: of one namespace, or all. With `dry`, nothing is ordered."""
 
     namespace: str | None = None
     dry: bool = False
 
 
 def read_plan(path: str) -> Plan:
-    """The plan in a file; `-` is standard input."""
+    """Read a plan from a file; `-` is standard input."""
     try:
         return decode_plan(_text(path))
     except PlanFormatError as error:
@@ -88,7 +88,7 @@ def _text(path: str) -> bytes:
 def apply_plan(
     live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: ApplyScope
 ) -> list[AppliedMove]:
-    """Order what of the plan still holds; an entry for each of its moves, in its order."""
+    """Order the moves of the plan that are still valid; return the outcome of each move, in the order of the plan."""
     return asyncio.run(_apply(live, plan, snapshot, policy, part))
 
 
@@ -116,19 +116,19 @@ async def _apply(
 
 
 async def _known(client: ApiClient) -> dict[ObjectKey, PodMigration]:
-    """All migrations that make sense; the others are the controller's business."""
+    """Read all migrations, except malformed ones."""
     found: dict[ObjectKey, PodMigration] = {}
     for body in await ObjectClient(client).list_migrations():
         try:
             migration = decode_migration(body)
         except InvalidMigrationError:
-            continue  # it moves nothing, so it is in nobody's way
+            continue  # it moves nothing, so it is in the way of nothing
         found[migration.namespace, migration.name] = migration
     return found
 
 
 def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[ObjectKey, PodMigration]:
-    """A migration for each move. Its name comes from the plan alone, so that the same plan orders nothing twice."""
+    """Make a migration for each move. Its name depends on the plan alone, so applying a plan twice orders nothing."""
     uids = {(pod.namespace, pod.name): pod.uid for pod in snapshot.pods}  # for plans of dumps that have none
     document = json.dumps(plan_document(plan)["moves"], sort_keys=True)
     digest = hashlib.sha256(document.encode()).hexdigest()[:8]
@@ -154,7 +154,7 @@ def _proposal(name: str, members: int) -> ProposalReference | None:
 
 
 def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) -> list[CheckedMove]:
-    """Moves that belong to others which are left out are refused: they stand or fall together."""
+    """Refuse the moves of a proposal of which -n leaves out a part: its moves are made together or not at all."""
     kept = {_key(move) for move in taken}
     torn = {move.proposal for move in plan.moves if _key(move) not in kept}
     why = "it belongs to moves in other namespaces, which -n leaves out"
@@ -164,7 +164,7 @@ def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) ->
 async def _made(
     client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[ObjectKey, PodMigration], *, dry: bool
 ) -> dict[ObjectKey, AppliedMove]:
-    """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
+    """Create the migrations. If the server refuses one, the others of its proposal are deleted or not created."""
     migration_client = MigrationClient(client)
     entries: dict[ObjectKey, AppliedMove] = {}
     refused_proposals: dict[int, str] = {}

@@ -1,7 +1,7 @@
-"""What waits for approval, and approving of it: for `rescheduler approve`.
+"""Lists migrations that wait for approval, and approves or rejects them, for `rescheduler approve`.
 
-People name plans and migrations; what belongs together is approved together, wherever it is. A person who may not list
-all namespaces sees the one he means.
+Users name plans and migrations. Moves of one proposal are approved together, in any namespace. Without the right to
+list all namespaces, only the requested one is read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rescheduler.kube.reviews import fetch_own_name
 from rescheduler.model.migration import PodMigration
 
 DEFAULT_APPROVER = "rescheduler approve"
-"""Who approves where nobody can say who it is."""
+"""The approver's name, if the API server does not tell the user's name."""
 
 
 class UnknownNameError(InputError):
-    """Nothing has the name that a user gave."""
+    """No plan and no migration has the name that a user gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class ApprovalScope:
     """Where migrations are looked for."""
 
     namespace: str | None = None
-    """The one that the user named."""
+    """The namespace that the user named."""
     everywhere: bool = False
 
     def home(self, live: LiveCluster) -> str:
-        """The namespace that is meant; empty for all of them."""
+        """Return the namespace to look in; empty for all."""
         return "" if self.everywhere else self.namespace or live.connection().namespace
 
 
@@ -47,31 +47,31 @@ class ApprovalCandidates:
 
     migrations: tuple[PodMigration, ...]
     home: str
-    """The namespace that is meant where nothing else is said; empty for all of them."""
+    """The namespace of names that do not include one; empty for all."""
     named: bool
-    """Whether the user said so."""
+    """Whether the user named it."""
 
     def waiting(self) -> list[PodMigration]:
-        """Those of the meant namespaces that wait for approval; the oldest plan first."""
+        """Return the migrations of the namespace that wait for approval; the oldest plan first."""
         found = [each for each in self.migrations if each.awaits_approval and self.home in ("", each.namespace)]
         return sorted(
             found, key=lambda each: (each.metadata.creation_timestamp or 0.0, each.spec.plan, each.namespace, each.name)
         )
 
     def chosen(self, names: Sequence[str]) -> list[PodMigration]:
-        """What the names mean, each once; UnknownError names the first that means nothing."""
+        """Return the migrations with these names, each once; UnknownNameError names the first unknown one."""
         found = {each.full_name: each for name in names for each in self._named(name)}
         return list(found.values())
 
     def with_members(self, chosen: Sequence[PodMigration]) -> list[PodMigration]:
-        """These, and what belongs to them."""
+        """Add the other migrations of their proposals."""
         return add_group_members(chosen, self.migrations)
 
     def _named(self, name: str) -> list[PodMigration]:
         plan = [each for each in self.migrations if each.spec.plan == name]
         if self.named and self.home:
             plan = [each for each in plan if each.namespace == self.home]
-        if plan:  # of one that nobody waits for any more, each is told why
+        if plan:  # if none of it waits any more, each gets an answer that says why
             return [each for each in plan if each.awaits_approval] or plan
         full = name if "/" in name else f"{self.home}/{name}"
         found = [each for each in self.migrations if full == each.full_name or (not self.home and name == each.name)]
@@ -91,12 +91,12 @@ class ApprovalCandidates:
 
 
 def read_candidates(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
-    """The migrations that the user may see."""
+    """Read the migrations that the user may see."""
     return asyncio.run(_read_candidates(live, scope))
 
 
 def decide(live: LiveCluster, chosen: Sequence[PodMigration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
-    """Approve of these, or reject them; an answer for each."""
+    """Approve migrations, or reject them; return a result for each."""
 
     async def write() -> list[ApprovalResult]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:

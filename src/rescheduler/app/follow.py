@@ -1,7 +1,7 @@
-"""Following what others do: objects of a live cluster as they change, for commands that wait or watch.
+"""Follows objects of a live cluster as they change, for commands that wait or watch.
 
-A follower lists, then watches, and goes on after cut watches as the controller's own copies do; it tells of each change
-once. Waiting for migrations is on top of that.
+Lists, then watches, and resumes after cut watches like the controller's informers. Each change is reported once.
+Waiting for migrations is built on that.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ KIND = "PodMigration"
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """An object as it is now, or as it was last when it is gone."""
+    """An object after a change; if it is gone, its last state."""
 
     body: Json
     gone: bool = False
 
     @property
     def key(self) -> ObjectKey:
-        """Which object."""
+        """Namespace and name."""
         metadata = self.body["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
 
@@ -53,20 +53,20 @@ Settled = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class FollowedObjects:
-    """What is followed: a kind, in one namespace or all, and of it what a label or field selector chooses."""
+    """The objects to follow: a kind, in one namespace or all, with a label or field selector."""
 
     kind: str
     namespace: str = ""
     selection: tuple[tuple[str, str], ...] = ()
 
     def resource(self) -> ApiResource:
-        """Where it is listed and watched."""
+        """Return the resource to list and watch."""
         query = f"?{urlencode(self.selection)}" if self.selection else ""
         return ApiResource(self.kind, "", path_of(self.kind, self.namespace) + query)
 
 
 class ChangeSink:
-    """A sink for a reflector that tells of what is new; the first state is told when it is whole, in order."""
+    """A sink for a reflector that reports changes to `tell`. The first list is reported when it is complete, sorted."""
 
     def __init__(self, tell: Tell, settled: Settled = lambda: None) -> None:
         self._tell = tell
@@ -75,11 +75,11 @@ class ChangeSink:
         self._listed: dict[ObjectKey, Json] | None = None
 
     def begin(self) -> None:
-        """A whole new state follows."""
+        """Start a new list."""
         self._listed = {}
 
     def put(self, raw: Bytes) -> str:
-        """An object is there, or has changed."""
+        """Add or update an object; return its version."""
         change = ObjectChange(msgspec.json.decode(raw))
         if self._listed is not None:
             self._listed[change.key] = change.body
@@ -88,7 +88,7 @@ class ChangeSink:
         return _version(change.body)
 
     def drop(self, raw: Bytes) -> str:
-        """An object is gone."""
+        """Remove an object; return its version."""
         change = ObjectChange(msgspec.json.decode(raw), gone=True)
         if self._listed is not None:
             self._listed.pop(change.key, None)
@@ -97,7 +97,7 @@ class ChangeSink:
         return _version(change.body)
 
     def complete(self) -> None:
-        """The new state is whole: what it does not have is gone."""
+        """End the list: known objects that are not in it are gone."""
         listed, self._listed = self._listed or {}, None
         for key in sorted(self._known.keys() - listed.keys()):
             self._tell(ObjectChange(self._known.pop(key), gone=True))
@@ -118,7 +118,7 @@ def _render(logger: WrappedLogger, method: str, event: EventDict) -> str:
 
 
 async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSink], enough: asyncio.Event) -> None:
-    """Follow until there is enough; what a follower raises comes out."""
+    """Follow until `enough` is set; errors of a sink are raised."""
     if not structlog.is_configured():  # then structlog would print to stdout, beside the command's output
         structlog.configure(
             processors=[structlog.stdlib.filter_by_level, _render], logger_factory=structlog.stdlib.LoggerFactory()
@@ -136,7 +136,7 @@ async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSin
 
 
 def list_migrations(live: LiveCluster, part: FollowedObjects, name: str | None = None) -> list[Json]:
-    """PodMigrations as they are, by namespace and name; one that is named must be there."""
+    """List PodMigrations, sorted by namespace and name; NotFoundError if the named one does not exist."""
 
     async def listing() -> list[Json]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -146,11 +146,11 @@ def list_migrations(live: LiveCluster, part: FollowedObjects, name: str | None =
 
 
 def watch_migrations(live: LiveCluster, part: FollowedObjects, follower: ChangeSink, name: str | None = None) -> None:
-    """Tell of PodMigrations for ever; one that is named must be there to begin with."""
+    """Report changes of PodMigrations until interrupted; NotFoundError if the named one does not exist at first."""
 
     async def watching() -> None:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            await _listed(client, part, name)  # what is not there is told of now, and not tried again and again
+            await _listed(client, part, name)  # fail now if it is missing, instead of retrying
             await follow(client, {part: follower}, asyncio.Event())
 
     asyncio.run(watching())
@@ -170,16 +170,16 @@ Noticed = Callable[[PodMigration], None]
 def await_migrations(
     live: LiveCluster, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
 ) -> dict[ObjectKey, PodMigration | None]:
-    """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
-    vigil = _Waiter(keys, noticed)
+    """Wait until these are over, and report each change; None is a deleted one. TimeoutError if it takes too long."""
+    waiter = _Waiter(keys, noticed)
 
     async def waiting() -> None:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             async with asyncio.timeout(timeout):
-                await follow(client, {_part(keys): ChangeSink(vigil.tell, vigil.listed)}, vigil.enough)
+                await follow(client, {_part(keys): ChangeSink(waiter.tell, waiter.listed)}, waiter.enough)
 
     asyncio.run(waiting())
-    return vigil.ended
+    return waiter.ended
 
 
 class _Waiter:
@@ -193,7 +193,7 @@ class _Waiter:
         self.enough = asyncio.Event()
 
     def tell(self, change: ObjectChange) -> None:
-        """One of them has changed, or another one."""
+        """Note a change; those of other migrations are ignored."""
         if change.key not in self._keys:
             return
         self._seen.add(change.key)
@@ -207,7 +207,7 @@ class _Waiter:
         self._look()
 
     def listed(self) -> None:
-        """All that are there have been told: the others went before we looked."""
+        """Note that the list is complete: those that are not in it were deleted before."""
         for key in self._keys - self._seen:
             self.ended.setdefault(key, None)
         self._look()
@@ -218,7 +218,7 @@ class _Waiter:
 
 
 def _part(keys: Sequence[ObjectKey]) -> FollowedObjects:
-    """The least that has them all."""
+    """Return the smallest selection that includes them all."""
     namespaces = {namespace for namespace, _ in keys}
     if len(keys) == 1:
         return FollowedObjects(KIND, keys[0][0], (("fieldSelector", f"metadata.name={keys[0][1]}"),))
@@ -238,11 +238,11 @@ def _version(body: Json) -> str:
 
 LEASE = "kube-rescheduler"
 _DURATION = 15.0  # of a lease that does not say how long it lasts
-_SKEW = 30.0  # what clocks may be apart before a lease counts as run out
+_SKEW = 30.0  # seconds that clocks may differ before a lease counts as expired
 
 
 def explain_absence(live: LiveCluster, lease: str = LEASE) -> str:
-    """Why nobody seems to carry out orders; empty when somebody does, or when that may not be looked at."""
+    """Explain why no controller seems to run; empty if one does, or if Leases may not be listed."""
     return asyncio.run(_explain_absence(live, lease))
 
 
@@ -266,10 +266,10 @@ async def _explain_absence(live: LiveCluster, lease: str) -> str:
 
 
 def _late(lease: Json, now: float) -> float:
-    """For how many seconds it should have been renewed already; negative while it lasts."""
+    """Return the seconds since it expired; negative while it is valid."""
     spec = lease["spec"]
     try:
         renewed = parse_instant(spec.get("renewTime") or "")
     except InstantError:
-        return -math.inf  # who holds it writes it as nobody else does: let us not guess
+        return -math.inf  # the holder writes times in a form of its own: assume that it is valid
     return now - renewed - float(spec.get("leaseDurationSeconds") or _DURATION)

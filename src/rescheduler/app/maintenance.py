@@ -1,6 +1,6 @@
-"""Maintenance of nodes, for `maintenance` and the page: the mark that says so, how far emptying has come, waiting.
+"""Labels nodes for maintenance, and shows or awaits how far they are drained, for `maintenance` and the page.
 
-Moving the pods away is the controller's work; here nodes are only marked and looked at.
+The controller moves the pods away; this module only labels nodes and reads them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rescheduler.planning.workloads import stays_on_node
 from rescheduler.strategies import mandatory_strategies, name_mandatory
 
 PATIENCE = 20.0
-"""Seconds within which a controller that empties nodes has surely cordoned one; it looks every 10 s and sooner."""
+"""Seconds after which a controller that empties nodes must have cordoned one: it checks at least every 10 s."""
 
 
 class CordonState(StrEnum):
-    """Whether new pods are kept off a node, and by whom."""
+    """Whether a node is cordoned, and by what."""
 
     NONE = "no"
     OURS = "by rescheduler"
@@ -41,7 +41,7 @@ class CordonState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarkedNode:
-    """A node, and whether its mark had to be changed."""
+    """A node, and whether its label had to be changed."""
 
     node: str
     changed: bool
@@ -49,7 +49,7 @@ class MarkedNode:
 
 
 def mark(live: LiveCluster, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[MarkedNode]:
-    """Label these nodes for maintenance, or take the label off; all of them must be there before any is touched."""
+    """Label nodes for maintenance, or remove the label. If one does not exist, none is changed."""
 
     async def marking() -> list[MarkedNode]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -66,7 +66,7 @@ def mark(live: LiveCluster, names: Sequence[str], *, maintenance: bool, dry: boo
 
 
 async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> MarkedNode:
-    """The same for one node, with a client that is there."""
+    """Do the same for one node, with an open client."""
     node = await ObjectClient(client).get("Node", "", name)
     return MarkedNode(
         name, await _mark(CommandSender(client), node, maintenance=maintenance), str(node["metadata"]["uid"])
@@ -85,7 +85,7 @@ async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool
 
 
 def find_marked(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, CordonState], list[str]]:
-    """How the marked nodes are cordoned, all or those of these names; and the named ones that are not marked."""
+    """Return how nodes under maintenance are cordoned (all, or those named), and the named ones without the label."""
 
     async def looking() -> list[Json]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -98,7 +98,7 @@ def find_marked(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, Cord
 
 
 async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
-    """The nodes of these names, each once and in their order, or all."""
+    """Read the nodes of these names, each once and in their order, or all."""
     found = {_name(node): node for node in await ObjectClient(client).list_all("Node")}
     for name in names:
         if name not in found:
@@ -107,7 +107,7 @@ async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
 
 
 def describe_nodes(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
-    """What is left on these nodes, as the controller would see it."""
+    """Describe what is left on these nodes, as the controller would see it."""
     emptying = [strategy(strategy.settings_type()) for strategy in mandatory_strategies()]
     return drain_statuses(snapshot, policy, emptying, nodes)
 
@@ -118,55 +118,55 @@ def missing_strategy(policy: Policy) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainAudience:
-    """Who is told how emptying goes."""
+class DrainCallbacks:
+    """Functions that DrainWaiter calls."""
 
-    noticed: Callable[[dict[str, int]], None]
-    """How many pods are left to move, by node."""
-    unheeded: Callable[[list[str]], None]
-    """After PATIENCE: the nodes that no controller has cordoned."""
+    on_progress: Callable[[dict[str, int]], None]
+    """Gets the number of pods left to move, by node."""
+    on_uncordoned: Callable[[list[str]], None]
+    """Gets the nodes that no controller has cordoned after PATIENCE."""
 
 
 class DrainWaiter:
-    """Waits until nodes hold only what belongs there, and pods that cannot go (`barred`)."""
+    """Waits until nodes hold only pods that belong to them, and pods that cannot be moved (`barred`)."""
 
     def __init__(
-        self, live: LiveCluster, nodes: Sequence[str], barred: Collection[ObjectKey], audience: DrainAudience
+        self, live: LiveCluster, nodes: Sequence[str], barred: Collection[ObjectKey], callbacks: DrainCallbacks
     ) -> None:
         self._live = live
         self._barred = frozenset(barred)
-        self._audience = audience
+        self._callbacks = callbacks
         self._listed: set[str] = set()
         self._enough = asyncio.Event()
         self.left: dict[str, set[ObjectKey]] = {node: set() for node in nodes}
-        """What is on the nodes and does not belong there."""
+        """The pods that still have to leave, by node."""
 
     def wait(self, timeout: float | None) -> None:
-        """TimeoutError when it takes longer."""
+        """Wait; TimeoutError if it takes longer."""
 
         async def waiting() -> None:
             live = self._live
             async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-                minding = asyncio.create_task(self._mind(client))
+                checking = asyncio.create_task(self._check_cordons(client))
                 try:
                     async with asyncio.timeout(timeout):
                         await follow(client, {_pods_on(node): self._follower(node) for node in self.left}, self._enough)
                 finally:
-                    minding.cancel()
-                    await asyncio.wait([minding])
+                    checking.cancel()
+                    await asyncio.wait([checking])
 
         asyncio.run(waiting())
 
-    async def _mind(self, client: ApiClient) -> None:
-        """Tell if nobody seems to act; who may not look is not told, and waits as before."""
+    async def _check_cordons(self, client: ApiClient) -> None:
+        """Report nodes that no controller has cordoned in time. Without the right to read nodes, report nothing."""
         await asyncio.sleep(PATIENCE)
         with suppress(ClusterError):
             nodes = [await ObjectClient(client).find("Node", "", name) for name in self.left]
-            unheeded = [
+            uncordoned = [
                 _name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is CordonState.NONE
             ]
-            if unheeded:
-                self._audience.unheeded(unheeded)
+            if uncordoned:
+                self._callbacks.on_uncordoned(uncordoned)
 
     def _follower(self, node: str) -> ChangeSink:
         def tell(change: ObjectChange) -> None:
@@ -187,7 +187,7 @@ class DrainWaiter:
     def _look(self) -> None:
         if len(self._listed) < len(self.left):
             return
-        self._audience.noticed({node: len(pods) for node, pods in self.left.items()})
+        self._callbacks.on_progress({node: len(pods) for node, pods in self.left.items()})
         if not set().union(*self.left.values()) - self._barred:
             self._enough.set()
 

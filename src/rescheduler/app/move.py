@@ -1,7 +1,6 @@
-"""One move that a person orders, by `move` or on the page: what it is about is looked up first, then a PodMigration is
-made.
+"""Orders one move for a person, by `move` or on the page: checks the request, then creates a PodMigration.
 
-Whether it may begin is the controller's to say when its turn comes; what can be known to be wrong now is refused now.
+What is wrong now is refused now. Whether the move may start is decided by the controller when its turn comes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class MoveRefusedError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ManualMove:
-    """What the person wants; an empty target is any node, no method the gentlest one."""
+    """The requested move; an empty target is any node, and without a method the least disruptive one is taken."""
 
     namespace: str
     pod: str
@@ -48,7 +47,7 @@ class ManualMove:
 
 
 def draft_migration(live: LiveCluster, wish: ManualMove) -> PodMigration:
-    """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
+    """Make the migration for a request, without storing it; MoveRefusedError says why it makes no sense."""
 
     async def look() -> PodMigration:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -58,7 +57,7 @@ def draft_migration(live: LiveCluster, wish: ManualMove) -> PodMigration:
 
 
 def order(live: LiveCluster, migration: PodMigration) -> PodMigration:
-    """Store it: from now on it is the controller's."""
+    """Store the migration; the controller carries it out."""
 
     async def add() -> PodMigration:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -68,12 +67,12 @@ def order(live: LiveCluster, migration: PodMigration) -> PodMigration:
 
 
 async def store(client: ApiClient, migration: PodMigration) -> PodMigration:
-    """The same with a client that is there."""
+    """Do the same with an open client."""
     return await MigrationClient(client).add(migration)
 
 
 def find_landing_node(live: LiveCluster, migration: PodMigration) -> str:
-    """The node that a completed migration's replacement is on; where that is gone again, where it was sent."""
+    """Return the node of a completed migration's replacement; if that is gone, the migration's target."""
 
     async def look() -> str:
         replacement = migration.status.replacement
@@ -85,7 +84,7 @@ def find_landing_node(live: LiveCluster, migration: PodMigration) -> str:
 
 
 def judge(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> MoveVerdict:
-    """What the controller would say to it now: method and node, or why not."""
+    """Judge the migration as the controller would now: the method and the node, or why not."""
     order, pod = migration.spec, (migration.namespace, migration.spec.pod.name)
     return Revalidator(snapshot, policy).check(
         RequestedMove(*pod, order.pod.uid, order.target, order.fixed_method, by_hand=True)
@@ -93,12 +92,12 @@ def judge(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) ->
 
 
 def encode(migration: PodMigration) -> Json:
-    """The object that would be made."""
+    """Return the object that would be created."""
     return encode_migration(migration)
 
 
 def fetch(live: LiveCluster, migration: PodMigration) -> Json:
-    """The object as it is now."""
+    """Read the object as it is now."""
 
     async def look() -> Json:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -108,7 +107,7 @@ def fetch(live: LiveCluster, migration: PodMigration) -> Json:
 
 
 async def check(client: ApiClient, wish: ManualMove) -> PodMigration:
-    """As `checked`, with a client that is there."""
+    """Do the same as `draft_migration`, with an open client."""
     lookup = ObjectClient(client)
     pod = await lookup.get("Pod", wish.namespace, wish.pod)
     _check_pod(pod)
@@ -118,7 +117,7 @@ async def check(client: ApiClient, wish: ManualMove) -> PodMigration:
     for body in await lookup.list_migrations(wish.namespace):
         _check_rival(body, wish)
     uid = str(pod["metadata"]["uid"])
-    # By hand, the same move may well be ordered again: the moment tells one occasion from another.
+    # A person may order the same move again: the time makes the name unique.
     name = migration_name(wish.pod, uid, format_instant(time.time()))
     method = RequestedMethod(wish.method) if wish.method else RequestedMethod.AUTO
     spec = MigrationSpec(PodReference(wish.pod, uid), wish.target, method, reason=wish.reason)

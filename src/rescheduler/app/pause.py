@@ -1,6 +1,6 @@
-"""Pausing and resuming from the command line: which controller is meant, and its ConfigMap.
+"""Pauses and resumes from the command line: finds the controller and its ConfigMap.
 
-Whoever pauses need not know in which namespace the controller runs: its Lease tells, if it may be looked for.
+The user need not give the controller's namespace: it is that of its Lease, if Leases may be listed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SeveralControllersError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ControllerRef:
-    """Which controller is meant; without a namespace, the one that there is."""
+    """A controller; without a namespace, the only one in the cluster."""
 
     live: LiveCluster
     config: Configuration
@@ -36,45 +36,45 @@ class ControllerRef:
 
 @dataclass(frozen=True, slots=True)
 class PauseResult:
-    """What holds after somebody paused or resumed."""
+    """The result of pausing or resuming."""
 
     where: str
     """The ConfigMap."""
     by: str
-    """Who we are."""
+    """The name of the user."""
     pause: PauseDetails | None
-    """The pause that holds, or that was ended."""
+    """The active pause, or the one that was ended."""
     changed: bool
 
 
 def pause(place: ControllerRef, reason: str, *, dry: bool) -> PauseResult:
-    """Pause; where it is paused already, that stands."""
+    """Pause; an earlier pause is kept."""
 
     async def act(client: ApiClient, state: PauseStore) -> PauseResult:
-        before, who = await state.look(), await fetch_own_name(client) or place.live.user or "rescheduler pause"
+        before, user = await state.look(), await fetch_own_name(client) or place.live.user or "rescheduler pause"
         if before.pause is not None and not before.nonsense:
-            return PauseResult(str(state), who, before.pause, changed=False)
+            return PauseResult(str(state), user, before.pause, changed=False)
         if dry:
-            return PauseResult(str(state), who, PauseDetails(who, client.clock.now(), reason), changed=True)
-        held = await state.pause(who, reason)
-        return PauseResult(str(state), who, held, changed=held.by == who and held.reason == shorten_reason(reason))
+            return PauseResult(str(state), user, PauseDetails(user, client.clock.now(), reason), changed=True)
+        held = await state.pause(user, reason)
+        return PauseResult(str(state), user, held, changed=held.by == user and held.reason == shorten_reason(reason))
 
     return _with_state(place, act)
 
 
 def resume(place: ControllerRef, *, dry: bool) -> PauseResult:
-    """Go on."""
+    """End the pause."""
 
     async def act(client: ApiClient, state: PauseStore) -> PauseResult:
-        who = await fetch_own_name(client) or place.live.user or "rescheduler resume"
-        ended = await (state.read() if dry else state.resume(who))
-        return PauseResult(str(state), who, ended, changed=ended is not None)
+        user = await fetch_own_name(client) or place.live.user or "rescheduler resume"
+        ended = await (state.read() if dry else state.resume(user))
+        return PauseResult(str(state), user, ended, changed=ended is not None)
 
     return _with_state(place, act)
 
 
 def list_pauses(live: LiveCluster, config: Configuration) -> list[PauseDetails]:
-    """The pauses that hold, as far as they may be looked at: for commands that order something."""
+    """Return the active pauses that the user may read, for commands that order something."""
 
     async def look() -> list[PauseDetails]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
@@ -104,7 +104,7 @@ def _with_state(place: ControllerRef, act: Callable[[ApiClient, PauseStore], Awa
 
 
 async def _homes(client: ApiClient, place: ControllerRef) -> list[str]:
-    """The namespaces of the controllers; the configured or the context's own where none can be seen."""
+    """Return the namespaces of controllers; if none can be seen, the configured one or that of the context."""
     wanted = place.config.fields.leader_election
     if named := place.namespace or wanted.resource_namespace:
         return [named]

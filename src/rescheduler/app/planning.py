@@ -51,8 +51,8 @@ class LiveCluster:
     request_timeout: float | None = None
 
     def connection(self) -> Connection:
-        """Where it is and who we are there; a ClusterError says what is wrong with the kubeconfig."""
-        # It brings the whole client along, which whoever reads files does not need.
+        """Load address and credentials; a ClusterError says what is wrong with the kubeconfig."""
+        # This imports the whole client, which commands that read files do not need.
         from rescheduler.kube.connection import Impersonation  # noqa: PLC0415 - as said above
         from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection  # noqa: PLC0415 - the same
 
@@ -65,14 +65,14 @@ if TYPE_CHECKING:
     from rescheduler.kube.client import ListPage
 
 Progress = Callable[[int], None]
-"""Told how much more was read: bytes of files, objects of a live cluster."""
+"""Called with the amount that was read: bytes of files, objects of a live cluster."""
 
 Into = TypeVar("Into", bound=SnapshotBuilder)
 
 STDIN = "-"
 _DUMPED = sorted((r for r in RESOURCES if not r.optional), key=lambda resource: resource.kind != "Node")
 KUBECTL_DUMP = f"kubectl get {','.join(resource.plural for resource in _DUMPED)} -A -o json > cluster.json"
-"""What records everything that planning reads; metrics are left out, because kubectl fails where they aren't served."""
+"""Records everything that planning reads, except metrics: kubectl fails where they are not served."""
 
 _LISTINGS = 3
 _NO_FILE = "usage: a file has nothing of Prometheus; what it has of metrics.k8s.io counts"
@@ -82,8 +82,8 @@ class InputError(Exception):
     """The cluster's description cannot be used; the message names the cure."""
 
 
-class _ListedAnewError(Exception):
-    """A kind's list expired and began again: what was read of it so far is not one state of the cluster."""
+class _ListRestartedError(Exception):
+    """A list expired and was restarted: what was read of it before does not belong to one state of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class DumpFiles:
     paths: tuple[str, ...]
 
     def size(self) -> int | None:
-        """Bytes to read; None when that cannot be known."""
+        """Return the number of bytes to read; None if it is unknown."""
         try:
             return sum(Path(path).stat().st_size for path in self.paths) if STDIN not in self.paths else None
         except OSError:
@@ -101,13 +101,13 @@ class DumpFiles:
 
 
 def load_configuration(file: str | None, overrides: Mapping[str, object]) -> Configuration:
-    """The file's configuration, or the default one, with flags over it."""
+    """Load the file's configuration, or the default one, with the values of flags."""
     known = settings_by_name()
     return override(load_file(file, known) if file is not None else load_defaults(known), overrides)
 
 
 def make_strategies(policy: Policy) -> list[Strategy[StrategySettings]]:
-    """The enabled strategies with their settings, those of each node pool apart, in the order in which they run."""
+    """Make the enabled strategies with their settings, in the order in which they run; each node pool has its own."""
     whole = (None if not policy.node_pools else "", policy.enabled_strategies, policy.strategy_settings)
     pools = [(pool.name, pool.enabled_strategies, pool.strategy_settings) for pool in policy.node_pools]
     return [
@@ -119,10 +119,10 @@ def make_strategies(policy: Policy) -> list[Strategy[StrategySettings]]:
 
 
 def read(source: DumpFiles | LiveCluster, now: float | None, progress: Progress) -> ClusterSnapshot:
-    """The cluster as it is, or as it was dumped; `now` replaces the time that ages are reckoned from."""
+    """Read the live cluster, or a dump; `now` replaces the time from which ages are counted."""
     with without_gc():
-        collector, taken_at = _collected(source, _Remembering, progress)
-        snapshot = collector.remembered(taken_at if now is None else now)
+        collector, taken_at = _collect(source, _MigrationCollector, progress)
+        snapshot = collector.snapshot_with_history(taken_at if now is None else now)
     if not snapshot.nodes:
         raise InputError(_without_nodes(source))
     return snapshot
@@ -131,7 +131,7 @@ def read(source: DumpFiles | LiveCluster, now: float | None, progress: Progress)
 def with_measured_usage(
     snapshot: ClusterSnapshot, utilization: Utilization, settings: UsageSettings, *, live: bool
 ) -> ClusterSnapshot:
-    """The snapshot of a plan that is made once, with what is used now. Samples are single ones: nothing is smoothed."""
+    """Add the usage of now, for a plan that is made once. There is one sample of each, so nothing is smoothed."""
     if utilization is Utilization.REQUESTS:
         return snapshot
     from rescheduler.usage.history import UsageHistory  # noqa: PLC0415 - most plans go by requests, and need none of it
@@ -140,13 +140,13 @@ def with_measured_usage(
     if settings.source is UsageSource.PROMETHEUS and live:
         import asyncio  # noqa: PLC0415 - a plan of files needs no event loop
 
-        asyncio.run(_ask(history, settings, snapshot))  # as of when the snapshot was taken, however long that took
+        asyncio.run(_query_prometheus(history, settings, snapshot))  # at the time of the snapshot
     else:
-        _take(history, settings, snapshot)
+        _take_samples(history, settings, snapshot)
     return replace(snapshot, measured=history.measured(snapshot))
 
 
-def _take(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
+def _take_samples(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
     from rescheduler.usage.history import SystemOverhead  # noqa: PLC0415 - as above
 
     times = [row.timestamp for row in snapshot.usage if row.timestamp is not None]
@@ -159,7 +159,7 @@ def _take(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnaps
         history.end((_NO_FILE,) if settings.source is UsageSource.PROMETHEUS else ())
 
 
-async def _ask(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
+async def _query_prometheus(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
     from rescheduler.usage.history import SystemOverhead  # noqa: PLC0415 - as above
     from rescheduler.usage.prometheus import Prometheus  # noqa: PLC0415 - aiohttp takes long, and files need none of it
     from rescheduler.usage.samples import UsageError  # noqa: PLC0415 - the same
@@ -173,27 +173,27 @@ async def _ask(history: UsageHistory, settings: UsageSettings, snapshot: Cluster
 
 
 def record(source: DumpFiles | LiveCluster, out: BinaryIO, now: float | None, progress: Progress) -> SnapshotRecorder:
-    """Write what planning reads of a cluster, and nothing else; `out` must be a file that can be written anew."""
+    """Write what planning reads of a cluster, and nothing else; `out` must be seekable, since lists may restart."""
 
     from rescheduler.decode.record import SnapshotRecorder  # noqa: PLC0415 - plans record nothing
 
-    def afresh() -> SnapshotRecorder:
+    def make_collector() -> SnapshotRecorder:
         out.seek(0)
         out.truncate()
         return SnapshotRecorder(out)
 
-    recorder, taken_at = _collected(source, afresh, progress)
+    recorder, taken_at = _collect(source, make_collector, progress)
     recorder.close(taken_at if now is None else now)
     return recorder
 
 
 def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
-    """One cycle's plan."""
+    """Make the plan of one cycle."""
     return make_plan(snapshot, policy)[1]
 
 
 def _with_reminders(made: Plan, planner: Planner) -> Plan:
-    """The plan, with a word about marks that no strategy heeds, strategies that can do nothing, and the time."""
+    """Add warnings: labelled nodes that no strategy empties, strategies that can do nothing, closed time windows."""
     snapshot, policy = planner.snapshot, planner.policy
     made = _with_hours(made, snapshot, policy)
     running = make_strategies(policy)
@@ -213,7 +213,7 @@ def _with_reminders(made: Plan, planner: Planner) -> Plan:
 
 
 def _idle(running: Iterable[Strategy[StrategySettings]], now: float | None) -> list[str]:
-    """A sentence for each strategy that can do nothing, in any pool."""
+    """Return a sentence for each strategy that can do nothing, in any pool."""
     reasons: dict[str, list[str]] = {}
     for each in running:
         reasons.setdefault(each.name, []).append(each.idle_reason(now))
@@ -221,7 +221,7 @@ def _idle(running: Iterable[Strategy[StrategySettings]], now: float | None) -> l
 
 
 def _waiting(running: Iterable[Strategy[StrategySettings]], planner: Planner) -> Iterator[str]:
-    """A sentence for each strategy that does nothing now, though there is something to do, in one pool or at all."""
+    """Yield a sentence for each strategy that waits although there is something to do, in one pool or in all."""
     for each in running:
         if why := each.wait_reason(planner.view_of(each.pool)):
             where = "" if each.pool is None else f" in pool {each.pool}" if each.pool else " on nodes of no pool"
@@ -236,47 +236,47 @@ def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     opens = schedule.next_change(now)
     when = f"before {schedule.local(opens)} {schedule.time_zone}" if opens is not None else "any more"
     moves = "1 move of this plan is" if len(waiting) == 1 else f"{len(waiting)} moves of this plan are"
-    told = f"no time window is open (when.windows): {moves} not carried out {when}"
-    return structs.replace(made, warnings=(*made.warnings, told))
+    warning = f"no time window is open (when.windows): {moves} not carried out {when}"
+    return structs.replace(made, warnings=(*made.warnings, warning))
 
 
 def explain_pod(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
-    """Why a pod (namespace, name) is moved or isn't, and the plan that says so."""
+    """Explain why a pod (namespace, name) is moved or not; return the plan, too."""
     planner, made = make_plan(snapshot, policy)
     return explain_in_plan(planner, made, pod), made
 
 
 def make_plan(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
-    """One cycle's plan, and the planner in whose what-if it is laid: it can explain many pods."""
+    """Make the plan of one cycle; the planner is returned, too, because it can explain many pods."""
     planner, made = plan_cycle(snapshot, policy, make_strategies(policy))
     return planner, _with_reminders(made, planner)
 
 
 def explain_in_plan(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
-    """Why a pod that the planner knows is moved or isn't in the plan that it has made."""
+    """Explain why a pod is moved or not in a plan, with the planner that made the plan."""
     from rescheduler.planning.explain import explain  # noqa: PLC0415 - plans are made without
 
     names = dict.fromkeys(strategy.name for strategy in make_strategies(planner.policy))
     return explain(planner, made, pod, [*names])
 
 
-def _collected(
-    source: DumpFiles | LiveCluster, afresh: Callable[[], Into], progress: Progress
+def _collect(
+    source: DumpFiles | LiveCluster, make_collector: Callable[[], Into], progress: Progress
 ) -> tuple[Into, float | None]:
     if isinstance(source, LiveCluster):
         import asyncio  # noqa: PLC0415 - as above
 
-        return asyncio.run(_listed(source, afresh, progress))
-    collector = afresh()
+        return asyncio.run(_list(source, make_collector, progress))
+    collector = make_collector()
     reader = DumpReader(collector, progress)
     for path in source.paths:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             reader.read(stream, "<stdin>" if path == STDIN else path)
     return collector, reader.taken_at
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
+def _open(path: str) -> Iterator[BinaryIO]:
     if path == STDIN:
         if sys.stdin is None:  # closed by the shell: `<&-`
             raise InputError("<stdin>: cannot be read: standard input is closed")
@@ -290,44 +290,44 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-async def _listed(live: LiveCluster, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
-    """List everything; from the start when a list began anew, so that all of it is one state."""
-    # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
+async def _list(live: LiveCluster, make_collector: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
+    """List everything; start over when a list was restarted, so that all of it is one state."""
+    # aiohttp takes longer to import than a small dump takes to plan: only commands that use a cluster pay for it.
     from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - as said above
     from rescheduler.kube.lister import list_cluster, list_past_migrations  # noqa: PLC0415 - the same
 
     connection = live.connection()
     async with ApiClient(connection, request_timeout=live.request_timeout) as client:
         for _ in range(_LISTINGS):
-            sink = _PageSink(afresh(), connection.source, progress)
+            sink = _PageSink(make_collector(), connection.source, progress)
             started = time.time()
             try:
                 absent = await list_cluster(client, sink.take)
-            except _ListedAnewError:
+            except _ListRestartedError:
                 continue
             for resource in RESOURCES:
                 if resource.kind not in absent:
                     sink.collector.saw(resource.kind)
-            if isinstance(sink.collector, _Remembering):
+            if isinstance(sink.collector, _MigrationCollector):
                 sink.collector.migrations = await list_past_migrations(client, sink.collector.note)
             return sink.collector, started
     raise InputError(f"{connection.source}: lists expire before they are read; try again when the cluster is calmer")
 
 
-class _Remembering(SnapshotBuilder):
-    """Collects what there is, and of a live cluster what was moved before."""
+class _MigrationCollector(SnapshotBuilder):
+    """Collects the objects, and of a live cluster also earlier migrations."""
 
     def __init__(self) -> None:
         super().__init__()
         self.migrations: list[PodMigration] = []
 
-    def remembered(self, taken_at: float | None) -> ClusterSnapshot:
-        """Everything collected, with what is remembered of moves."""
+    def snapshot_with_history(self, taken_at: float | None) -> ClusterSnapshot:
+        """Return the snapshot, with the history of moves."""
         return with_move_histories(self.snapshot(taken_at), self.migrations)
 
 
 class _PageSink(Generic[Into]):
-    """Takes the pages of a live cluster apart."""
+    """Splits the pages of a live cluster into objects."""
 
     def __init__(self, collector: Into, source: str, progress: Progress) -> None:
         self.collector = collector
@@ -336,10 +336,10 @@ class _PageSink(Generic[Into]):
         self._begun: set[str] = set()
 
     def take(self, resource: ApiResource, page: ListPage) -> None:
-        """Hand each object of the page on."""
+        """Add each object of the page."""
         if page.first:
             if resource.kind in self._begun:
-                raise _ListedAnewError(resource.kind)
+                raise _ListRestartedError(resource.kind)
             self._begun.add(resource.kind)
         count = 0
         for part in split(io.BytesIO(page.body)):

@@ -1,6 +1,6 @@
-"""How kube-scheduler can tell that it is our extender that answers: by whose signature, and under which name.
+"""Makes a KubeSchedulerConfiguration that uses our extender, for `rescheduler scheduler-config`.
 
-`rescheduler scheduler-config` asks: for the authority in a file, or for our own in the Secret that the webhook keeps.
+kube-scheduler checks the extender's certificate with a CA from a file, or with ours from the webhook's Secret.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from rescheduler.model.json import Json
 from rescheduler.model.time import format_duration
 
 SERVICE = "kube-rescheduler-webhook"
-"""Our Service, and the Secret that keeps its certificates."""
-_QUICK = 5.0  # seconds for a look that is not essential
+"""Our Service, and the Secret with its certificates."""
+_QUICK = 5.0  # seconds for a request that is not essential
 
 
 class _Secret(msgspec.Struct):
-    """Whoever keeps it: we, or somebody who makes certificates for us."""
+    """The Secret with the certificates, made by the webhook or by a tool such as cert-manager."""
 
     data: dict[str, bytes] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTrust:
-    """What an https address is checked with; nothing means the authorities of the scheduler's system."""
+    """How the certificate of an https address is checked; by default, with the CAs of the scheduler's system."""
 
     authority: bytes = b""
     """PEM, for the file itself."""
     authority_path: str = ""
-    """A file beside the scheduler."""
+    """The path of a file that the scheduler reads."""
     server_name: str = ""
-    """Whose certificate it must be, where that is not the host of the address."""
+    """The name in the certificate, if that is not the host of the address."""
     insecure: bool = False
 
     @property
     def is_given(self) -> bool:
-        """Whether anything says whom to trust."""
+        """Whether a CA is given, or none is to be checked."""
         return bool(self.authority or self.authority_path or self.insecure)
 
     @property
     def ends(self) -> datetime | None:
-        """When the first of the authorities ends, if we know them."""
+        """When the first of the CAs expires, if they are known."""
         found = split(self.authority)
         return min((each.not_valid_after_utc for each in found), default=None)
 
 
 def read_authority(path: str) -> bytes:
-    """The certificates of a PEM file, and nothing else that is in it; InputError says what is wrong with it."""
+    """Read the certificates of a PEM file, and nothing else in it; InputError says what is wrong with it."""
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
@@ -79,9 +79,9 @@ def read_authority(path: str) -> bytes:
 
 
 async def read_own_trust(live: LiveCluster, namespace: str, host: str) -> ServerTrust:
-    """Our own authority, as the webhook keeps it; ClusterError says why it can't be had.
+    """Read our own CA from the webhook's Secret; ClusterError says why that is not possible.
 
-    The certificate need not name the host by which the scheduler reaches us: then it is known by the Service's name.
+    If the certificate does not name the host that the scheduler uses, it is checked for the name of the Service.
     """
     timeout = live.request_timeout or _QUICK
     async with ApiClient(live.connection(), request_timeout=timeout, backoff=Backoff(tries=1)) as client:
@@ -105,7 +105,7 @@ def _trust_in(data: Mapping[str, bytes], namespace: str, host: str) -> ServerTru
 
 
 def is_over(authority: bytes) -> bool:
-    """Whether an authority has ended, so that nothing that it signed is believed."""
+    """Whether a CA has expired, so that its certificates are rejected."""
     return ends_at(authority) <= datetime.now(UTC).timestamp()
 
 
@@ -117,7 +117,7 @@ _VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
 
 @dataclass(frozen=True, slots=True)
 class ExtenderEntry:
-    """How the scheduler asks us."""
+    """Our entry among the scheduler's extenders."""
 
     url: str
     """With the path of our extender."""
@@ -126,9 +126,9 @@ class ExtenderEntry:
     timeout: float
 
     def document(self) -> Json:
-        """As kube-scheduler reads it."""
-        # With enableHTTPS and no authority, kube-scheduler believes any certificate without a word. Without it, an
-        # https address is checked by the authorities of its system.
+        """Return the entry in the form of kube-scheduler."""
+        # With enableHTTPS and no CA, kube-scheduler accepts any certificate silently. Without enableHTTPS, an https
+        # address is checked with the CAs of its system.
         https = {"enableHTTPS": True, "tlsConfig": self._tls()} if self.trust.is_given else {}
         if not https and self.trust.server_name:
             https = {"tlsConfig": self._tls()}
@@ -154,7 +154,7 @@ class ExtenderEntry:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerFields:
-    """What else is said about the scheduler; what is empty or None is not said."""
+    """Other settings of the scheduler; empty and None are left out."""
 
     names: tuple[str, ...] = ()
     kubeconfig: str = ""
@@ -162,7 +162,7 @@ class SchedulerFields:
 
 
 def make_config(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
-    """A whole configuration."""
+    """Make a whole configuration."""
     names = scheduler.names or (STOCK_PROFILE, SEED_PROFILE)
     connection = {"clientConnection": {"kubeconfig": scheduler.kubeconfig}} if scheduler.kubeconfig else {}
     return {
@@ -176,14 +176,14 @@ def make_config(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
 
 
 def merge_config(document: Json, extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
-    """The same configuration with our extender in it, once, and with whatever else is said."""
+    """Add our extender to a configuration, exactly once, and apply the other settings."""
     new = dict(document)
     if scheduler.leader_elect is not None:
         new["leaderElection"] = {**(new.get("leaderElection") or {}), "leaderElect": scheduler.leader_elect}
     if scheduler.kubeconfig:
         new["clientConnection"] = {**(new.get("clientConnection") or {}), "kubeconfig": scheduler.kubeconfig}
     if scheduler.names:
-        # Where no profile is named, there is one all the same; it would be gone as soon as another one is.
+        # Without profiles, kube-scheduler has a default one; it would vanish as soon as another is listed.
         there = new.get("profiles") or [{"schedulerName": STOCK_PROFILE}]
         known = {each.get("schedulerName") or STOCK_PROFILE for each in there}
         new["profiles"] = [
@@ -198,7 +198,7 @@ def merge_config(document: Json, extender: ExtenderEntry, scheduler: SchedulerFi
 
 
 def find_doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
-    """What in a configuration will not do as somebody may think, each with its place and the cure."""
+    """Yield the parts of a configuration that do not have the effect that they seem to have, with path and cure."""
     for number, profile in enumerate(document.get("profiles") or ()):
         for place, name in _enabled(profile.get("plugins")):
             if name == PLUGIN:
@@ -212,7 +212,7 @@ def find_doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
 
 
 def read_config(path: str) -> Json:
-    """A KubeSchedulerConfiguration from a file, or from standard input for `-`; ConfigErrors says what is wrong."""
+    """Read a KubeSchedulerConfiguration from a file, or stdin for `-`; ConfigErrors says what is wrong."""
     source = "<stdin>" if path == "-" else path
     try:
         text = (_standard_input() if path == "-" else Path(path).read_bytes()).decode("utf-8-sig")
@@ -260,7 +260,7 @@ def _faults(data: Json) -> Iterator[Finding]:
 
 
 def _enabled(plugins: object) -> Iterator[tuple[str, object]]:
-    """The plugins that a profile enables, each with its place; kube-scheduler refuses what has another shape."""
+    """Yield the plugins that a profile enables, with their paths; kube-scheduler refuses other shapes."""
     for point, sets in plugins.items() if isinstance(plugins, dict) else ():
         listed = sets.get("enabled") if isinstance(sets, dict) else None
         for index, each in enumerate(listed if isinstance(listed, list) else ()):

@@ -1,6 +1,7 @@
-"""Leads for as long as one piece of work takes: for commands that must not run beside a controller.
+"""Undoes all that kube-rescheduler did in a cluster, for `cleanup`: holds the controllers' Leases while it works.
 
-The work begins when we hold the lease, is stopped at once when that is lost, and the lease is given up after it.
+The work starts when the Leases are held, stops at once when one is lost, and the Leases are released and deleted after
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Result = TypeVar("Result")
 
 
 class LeaseHeldError(ClusterError):
-    """Somebody else leads."""
+    """A controller holds the Lease."""
 
     def __init__(self, election: LeaderElector) -> None:
         name = f"{election.lease.namespace}/{election.lease.name}"
@@ -45,7 +46,7 @@ class LeaseHeldError(ClusterError):
 async def while_leading(
     elections: Sequence[LeaderElector], patience: float, work: Coroutine[Any, Any, Result]
 ) -> Result:
-    """What the work gives; HeldError if one of the leases is not to be had within so many seconds."""
+    """Return the result of the work; LeaseHeldError if a lease cannot be acquired within `patience` seconds."""
     running = [asyncio.ensure_future(election.run()) for election in elections]
     working: asyncio.Task[Result] | None = None
     try:
@@ -80,7 +81,7 @@ _NAMESPACES = "/api/v1/namespaces"
 
 
 class _Place(Enum):
-    """What becomes of a Lease in a namespace."""
+    """Whether a namespace can have a Lease."""
 
     OPEN = "it can be made"
     ENDING = "what is there goes, and nothing new can be made"
@@ -101,13 +102,13 @@ class _Namespaces(msgspec.Struct):
 
 @dataclass
 class LeaseClaim(LeaderElector):
-    """Takes part in an election, and leads also where nobody can."""
+    """Takes part in an election, and also leads where no Lease can exist, as in a deleted namespace."""
 
-    _lasts: float = 0.0  # seconds for which its holder may act after a renewal
+    _lasts: float = 0.0  # seconds for which the holder may act after a renewal
     _refusal: str = ""  # what the last attempt ended with
 
     def hindrance(self) -> str:
-        """What keeps the Lease from us, if it is not a controller that runs."""
+        """Explain why the Lease cannot be acquired; empty if a running controller holds it."""
         title = f"Lease {self.lease.namespace}/{self.lease.name}"
         if self._refusal:
             return f"{title} cannot be taken: {self._refusal}"
@@ -130,7 +131,7 @@ class LeaseClaim(LeaderElector):
         else:
             self._refusal = ""
             return held
-        if not self._seen[0] and place is _Place.ENDING:  # a holder that we have never seen may have renewed just now
+        if not self._seen[0] and place is _Place.ENDING:  # a holder that was never seen may have renewed just now
             self._seen, self._lasts = ("gone", _clock()), self.times.duration
         if self.holder != self.lease.identity and _clock() < self._seen[1] + self._lasts:
             return False  # for so long it may act without its Lease
@@ -144,7 +145,7 @@ class LeaseClaim(LeaderElector):
         return found
 
     async def _place(self) -> _Place:
-        """Open for who may not look: it is tried again."""
+        """Look at the namespace; OPEN if that is not allowed, so that the Lease is tried again."""
         selection = {"fieldSelector": f"metadata.name={self.lease.namespace}"}
         try:
             answer = await self.client.request("GET", _NAMESPACES, params=selection)
@@ -157,7 +158,7 @@ class LeaseClaim(LeaderElector):
 
 
 async def while_claiming(claims: Sequence[LeaseClaim], patience: float, work: Coroutine[Any, Any, Result]) -> Result:
-    """What the work gives; ClusterError says why one of the Leases is not to be had within so many seconds."""
+    """Return the result of the work; ClusterError says why a Lease cannot be acquired within `patience` seconds."""
     try:
         return await while_leading(claims, patience, work)
     except LeaseHeldError:
@@ -172,11 +173,11 @@ def _clock() -> float:
 
 
 _KIND: str = POD_MIGRATION["metadata"]["name"]
-_PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has run out, after 15 s by default
+_PATIENCE = 30.0  # seconds: a Lease whose holder has died expires after 15 s by default
 
 
 async def preview(live: LiveCluster, config: Configuration, *, definition: bool) -> list[str]:
-    """What would be undone."""
+    """List what would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lines = await Uninstaller(client, config.fields.migration, lambda _: None).preview()
         claims, lookup = await _claims(config, live.connection(), client), ObjectClient(client)
@@ -202,9 +203,9 @@ async def preview(live: LiveCluster, config: Configuration, *, definition: bool)
 async def clean_up(
     live: LiveCluster, config: Configuration, tell: Callable[[str], None], *, definition: bool
 ) -> UninstallResult:
-    """Undo all that is ours; with `definition` the kind PodMigration goes, too, unless something could not be undone.
+    """Undo everything; with `definition`, the CRD is deleted, too, unless something could not be undone.
 
-    ClusterError says who holds the lease, or why else it is not ours within a while.
+    ClusterError names the holder of the Lease, or says why else it cannot be acquired.
     """
     connection, timeout = live.connection(), live.request_timeout
     async with ApiClient(connection, request_timeout=timeout) as own:
@@ -224,7 +225,7 @@ async def clean_up(
 async def _undo(
     client: ApiClient, config: Configuration, tell: Callable[[str], None], homes: list[str], *, definition: bool
 ) -> UninstallResult:
-    for home in homes:  # first of all: what is still asked about would be marked anew
+    for home in homes:  # first, because the webhook would mark objects again
         await _unregister(client, webhook_settings(config, home), tell)
     undone = await Uninstaller(client, config.fields.migration, tell).run()
     for home in homes if not undone.left else ():
@@ -241,7 +242,7 @@ async def _undo(
 
 
 async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callable[[str], None]) -> None:
-    """Have API servers ask us no more, and forget our certificates; what is not ours stays."""
+    """Remove the webhook's registration and certificates, if they are ours."""
     for thing in _registered(client, settings):
         try:
             if await thing.remove():
@@ -257,7 +258,7 @@ def _state(client: ApiClient, config: Configuration, home: str) -> PauseStore:
 
 
 async def _forget_pause(state: PauseStore, tell: Callable[[str], None]) -> None:
-    """Nobody is left who could be paused."""
+    """Delete the pause: no controller is left to be paused."""
     try:
         if await state.remove():
             tell(f"delete {state}")
@@ -268,12 +269,12 @@ async def _forget_pause(state: PauseStore, tell: Callable[[str], None]) -> None:
 
 
 def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookConfiguration | SecretStore, ...]:
-    """What a webhook leaves in a cluster."""
+    """Return the objects that a webhook leaves in a cluster."""
     return WebhookConfiguration(client, settings), SecretStore(client, settings.namespace, settings.secret)
 
 
 async def _drop_leases(client: ApiClient, claims: list[LeaseClaim]) -> None:
-    """Delete the leases that nobody has taken since we gave them up."""
+    """Delete the Leases, unless another holder has taken one since it was released."""
     for lease in (each.lease for each in claims):
         found = await ObjectClient(client).find("Lease", lease.namespace, lease.name)
         if found is not None and not (found.get("spec") or {}).get("holderIdentity"):
@@ -281,7 +282,7 @@ async def _drop_leases(client: ApiClient, claims: list[LeaseClaim]) -> None:
 
 
 async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[LeaseClaim]:
-    """One for each Lease of our controllers: whoever cleans up need not know in which namespace they run."""
+    """Make a claim for each Lease of our controllers, so that the user need not name their namespace."""
     wanted = config.fields.leader_election
     times = LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
     identity = f"{platform.node()}_cleanup_{uuid.uuid4()}"
@@ -293,7 +294,7 @@ async def _claims(config: Configuration, connection: Connection, client: ApiClie
 
 
 async def _homes(config: Configuration, claims: list[LeaseClaim], client: ApiClient) -> list[str]:
-    """Where our controllers keep their things: not only where there is a Lease, since somebody may have deleted it."""
+    """Return the namespaces with objects of our controllers, also those where the Lease was deleted."""
     election = config.fields.leader_election
     homes = {each.lease.namespace for each in claims}
     if not election.resource_namespace:
@@ -303,7 +304,7 @@ async def _homes(config: Configuration, claims: list[LeaseClaim], client: ApiCli
 
 
 async def _namespaces_with(client: ApiClient, kind: str, name: str) -> set[str]:
-    """The namespaces in which there is an object of this name; none for who may not look."""
+    """Return the namespaces with an object of this name; none without the right to list them."""
     try:
         found = await ObjectClient(client).list_all(kind, selection={"fieldSelector": f"metadata.name={name}"})
     except ApiError as error:

@@ -1,6 +1,6 @@
-"""Measured usage for the controller: which source is polled, and a new one when the configuration says otherwise.
+"""Polls measured usage for the controller, and replaces the poller when the configuration changes.
 
-With `utilization: requests` none is.
+With `utilization: requests` nothing is polled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rescheduler.usage.samples import UsageBackend
 def make_usage_poller(
     utilization: Utilization, settings: UsageSettings, client: ApiClient, pods: Callable[[], Sequence[Pod]] = tuple
 ) -> UsagePoller | None:
-    """The loop that measures; None where only requests count. `pods` gives those that are known at a moment."""
+    """Make the poller; None if only requests count. `pods` returns the current pods."""
     if utilization is Utilization.REQUESTS:
         return None
     by_prometheus = settings.source is UsageSource.PROMETHEUS
@@ -38,66 +38,66 @@ _PATIENCE = 60.0  # seconds; a large cluster's answer takes a few
 
 
 class UsageMonitor:
-    """Whoever measures by the configuration in force: another one when that says otherwise."""
+    """Runs the poller of the active configuration; a change of the configuration replaces it."""
 
     def __init__(self, live_config: LiveConfig, client: ApiClient, pods: Callable[[], Sequence[Pod]]) -> None:
         self._live = live_config
         self._client = client
         self._pods = pods
         self._changed = asyncio.Event()
-        self._by = self._wanted()
-        self.current: UsagePoller | None = self._made()
+        self._settings = self._wanted_settings()
+        self.current: UsagePoller | None = self._make_poller()
         live_config.listen(self._renew)
 
     async def run(self) -> None:
-        """Measure until cancelled."""
+        """Poll until cancelled."""
         while True:
-            metering = self.current
-            async with run_beside(metering.run() if metering is not None else _nothing()) as measuring:
-                while self.current is metering:
+            poller = self.current
+            async with run_beside(poller.run() if poller is not None else _wait_forever()) as polling:
+                while self.current is poller:
                     self._changed.clear()
-                    await finish_before(self._changed.wait(), None, measuring)
+                    await finish_before(self._changed.wait(), None, polling)
 
     async def wait_until_polled(self) -> None:
-        """Wait until the source was asked once, if there is one: a plan before that would go by requests.
+        """Wait for the first poll, if there is a source: a plan before that would use requests.
 
-        One that says nothing at all is not waited for: moves that are under way do not need it.
+        The wait is limited: moves under way do not need usage.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                while (metering := self.current) is not None and not metering.polled.is_set():
-                    await metering.polled.wait()
+                while (poller := self.current) is not None and not poller.polled.is_set():
+                    await poller.polled.wait()
 
     def why_missing(self) -> str:
-        """Why nobody can tell what is used, where that counts: then nothing is to be judged by it."""
-        metering, (_, settings) = self.current, self._by
-        if metering is None:
+        """Explain why usage is unknown although it is needed; empty if it is known or not needed."""
+        poller, (_, settings) = self.current, self._settings
+        if poller is None:
             return ""
-        if metering.last is not None and self._client.clock.now() - metering.last <= settings.max_age:
+        if poller.last is not None and self._client.clock.now() - poller.last <= settings.max_age:
             return ""
-        return f"what is used is not known: {metering.failure or 'it is asked for the first time'}"
+        return f"what is used is not known: {poller.failure or 'it is asked for the first time'}"
 
     def with_usage(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
-        """The snapshot with what is measured; for any thread."""
-        metering = self.current
-        return snapshot if metering is None else metering.with_usage(snapshot)
+        """Add measured usage to the snapshot; safe in any thread."""
+        poller = self.current
+        return snapshot if poller is None else poller.with_usage(snapshot)
 
     def _renew(self) -> None:
-        """Have another one measure if the configuration says so; at once, so that nobody asks the old one any more."""
-        if self._wanted() == self._by:
+        """Replace the poller if the configuration needs another one; at once, so that the old one is not used again."""
+        if self._wanted_settings() == self._settings:
             return
-        old, self._by = self.current, self._wanted()
-        self.current = self._made()
+        old, self._settings = self.current, self._wanted_settings()
+        self.current = self._make_poller()
         self._changed.set()
         if old is not None:
-            old.polled.set()  # whoever waits for it waits for the new one
+            old.polled.set()  # waiters continue, and wait for the new one
 
-    def _wanted(self) -> tuple[Utilization, UsageSettings]:
+    def _wanted_settings(self) -> tuple[Utilization, UsageSettings]:
         return self._live.policy().utilization, self._live.config.fields.usage
 
-    def _made(self) -> UsagePoller | None:
-        return make_usage_poller(*self._by, self._client, self._pods)
+    def _make_poller(self) -> UsagePoller | None:
+        return make_usage_poller(*self._settings, self._client, self._pods)
 
 
-async def _nothing() -> None:
+async def _wait_forever() -> None:
     await asyncio.get_running_loop().create_future()

@@ -26,7 +26,7 @@ from rescheduler.cli.options import (
 )
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.progress import MigrationProgress, show_progress
-from rescheduler.model.migration import Phase
+from rescheduler.model.migration import Phase, PodMigration
 
 if TYPE_CHECKING:
     from rescheduler.app.apply import AppliedMove
@@ -58,7 +58,7 @@ class ApplyOptions:
     )
 
     def check(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse flags that contradict each other."""
         if self.file == self.config == STDIN:
             raise click.UsageError("--config - and -f - cannot both be standard input.")
 
@@ -99,7 +99,7 @@ def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) ->
         if ordered and (absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name)):
             messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
         followed = waiting.wait and not options.dry_run
-        ended, late = _followed(live, entries, waiting.timeout) if followed else ({}, False)
+        ended, late = _await_end(live, entries, waiting.timeout) if followed else ({}, False)
     if options.output in FORMATS:
         messages.emit(document_text(entries_output.result_document(entries, ended), options.output))
     if late:
@@ -108,7 +108,7 @@ def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) ->
 
 
 def _print_lines(entries: Sequence[AppliedMove], options: ApplyOptions) -> None:
-    """Lines on stdout; where that is for names or a document, refusals are told on stderr."""
+    """Print a line for each move to stdout; with -o, refusals go to stderr."""
     refused = [entry for entry in entries if entry.migration is None]
     if options.output is None:
         messages.emit("".join(f"{entries_output.entry_line(entry, dry=options.dry_run)}\n" for entry in entries))
@@ -118,37 +118,37 @@ def _print_lines(entries: Sequence[AppliedMove], options: ApplyOptions) -> None:
     messages.warn(entries_output.entry_line(entry, dry=options.dry_run) for entry in refused)
 
 
-def _followed(live: app.LiveCluster, entries: Sequence[AppliedMove], timeout: float | None) -> tuple[Ended, bool]:
-    """How the migrations ended, told as they go on; or how they stand when the time is over."""
+def _await_end(live: app.LiveCluster, entries: Sequence[AppliedMove], timeout: float | None) -> tuple[Ended, bool]:
+    """Wait for the end of the migrations, showing progress; return how they ended, and whether time ran out."""
     keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
     if not keys:
         return {}, False
     try:
         with show_progress() as line:
-            told = MigrationProgress(line, len(keys))
-            return app_follow.await_migrations(live, keys, told.noticed, timeout), False
+            progress = MigrationProgress(line, len(keys))
+            return app_follow.await_migrations(live, keys, progress.show, timeout), False
     except TimeoutError:
-        return dict(told.known), True
+        return dict(progress.known), True
     except KeyboardInterrupt:
         messages.note(f"interrupted; {_GO_ON}")
         raise
 
 
 def _end(entries: Sequence[AppliedMove], ended: Ended) -> None:
-    """The exit code: a move that failed weighs more than one that was refused."""
+    """Exit with the code of the outcome: a failed move outweighs a refused one."""
     if ended:
         completed = sum(one is not None and one.status.phase is Phase.COMPLETED for one in ended.values())
         messages.note(f"{completed} of {len(ended)} moves are completed")
         if completed < len(ended):
-            lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
+            failures = {key: _explain_failure(ended[key]) for key in sorted(ended)}
+            lost = [f"{namespace}/{name}: {why}" for (namespace, name), why in failures.items() if why]
             raise messages.CommandError(*lost, code=messages.FAILED)
     if any(entry.outcome is app_apply.ApplyOutcome.REFUSED for entry in entries):
         raise click.exceptions.Exit(messages.REFUSED)
 
 
-def _fate(ended: Ended, key: tuple[str, str]) -> str:
-    """What went wrong with a migration; empty when nothing did."""
-    one = ended[key]
+def _explain_failure(one: PodMigration | None) -> str:
+    """Explain what went wrong with a migration; empty if nothing did."""
     if one is None:
         return "deleted before it was over"
     failed = one.status.phase is Phase.FAILED

@@ -1,6 +1,6 @@
-"""`rescheduler approve`: plans that wait for a person's word (`approval: required`) are shown, approved or rejected.
+"""`rescheduler approve`: shows, approves or rejects moves that wait for approval (`approval: required`).
 
-`app.approval` finds the moves and writes the approval; the controller begins when it sees that.
+`app.approval` finds the moves and writes the approval; the controller then starts them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApproveOptions:
-    """What is decided on, and how it is shown."""
+    """The moves, the decision, and the output."""
 
     namespace: str | None = option("-n", "--namespace", metavar="NAMESPACE", help="Only moves in this namespace.")
     all_namespaces: bool = option("-A", "--all-namespaces", is_flag=True, help="Moves in all namespaces.")
@@ -49,7 +49,7 @@ class ApproveOptions:
     no_headers: bool = option("--no-headers", is_flag=True, help="Omit the headers of the table.")
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse flags that contradict each other."""
         if names and self.everything:
             raise click.UsageError("--all means everything that waits, and names some of it: give one of the two.")
         if self.listing and (names or self.everything or self.rejects):
@@ -62,7 +62,7 @@ class ApproveOptions:
         return app_approval.ApprovalScope(self.namespace, self.all_namespaces)
 
     def shows(self, names: Sequence[str]) -> bool:
-        """Whether nothing is to be decided."""
+        """Whether moves are only listed."""
         return not names and not self.everything
 
 
@@ -104,10 +104,10 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
             messages.note(_nothing(known))
             return
         whole = known.with_members(chosen)
-        _tell_members(whole[len(chosen) :])
+        _print_members(whole[len(chosen) :])
         answers = app_approval.decide(live, whole, rejects=options.rejects, dry=options.dry_run)
         done = kube_approval.ApprovalOutcome.REJECTED if options.rejects else kube_approval.ApprovalOutcome.APPROVED
-        _tell(answers, done, dry=options.dry_run)
+        _print_results(answers, done, dry=options.dry_run)
         if not options.rejects and not options.dry_run:
             _warn_if_idle(live, config)
     refused = [
@@ -138,13 +138,13 @@ def _nothing(known: app_approval.ApprovalCandidates) -> str:
     return f"nothing waits for approval in namespace {known.home}{more}"
 
 
-def _tell_members(members: Sequence[PodMigration]) -> None:
+def _print_members(members: Sequence[PodMigration]) -> None:
     for each in members:
         messages.note(f"{each.full_name} belongs to it, and is decided on, too")
 
 
-def _tell(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome, *, dry: bool) -> None:
-    """What was written; `done` is what was asked for."""
+def _print_results(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome, *, dry: bool) -> None:
+    """Print what was written; `done` is the requested outcome."""
     suffix = " (dry run)" if dry else ""
     for each in answers:
         if each.outcome is done:
@@ -156,7 +156,7 @@ def _tell(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome
 
 
 def _warn_if_idle(live: app.LiveCluster, config: Configuration) -> None:
-    """Say why nothing may happen now, as far as that can be known."""
+    """Warn if nothing will happen now, as far as that can be seen."""
     lease = config.fields.leader_election.resource_name
     if absent := app_follow.explain_absence(live, lease):
         messages.warn([f"{absent}; what is approved waits until one does (`rescheduler run`)"])

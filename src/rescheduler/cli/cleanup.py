@@ -1,4 +1,4 @@
-"""`rescheduler cleanup`: undo all that is ours in a cluster, before an uninstall. `app.uninstall` does it."""
+"""`rescheduler cleanup`: undoes all changes in a cluster before an uninstall, with `app.uninstall`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rescheduler.cli.output.terminal import plain
 
 @dataclass(frozen=True, slots=True)
 class CleanupOptions:
-    """How much is undone, and whether it is."""
+    """What is undone, and whether to ask first."""
 
     config: str | None = option(
         "--config",
@@ -58,7 +58,7 @@ def cleanup(access: AccessOptions, options: CleanupOptions) -> None:
                 _say(f"{line} (dry run)")
             return
         if not options.yes:
-            _ask()
+            _confirm()
         undone = asyncio.run(clean_up(live, config, _say, definition=options.crds))
     if undone.left:
         raise messages.CommandError("not everything could be undone; the migrations are kept:", *undone.left)
@@ -71,8 +71,8 @@ def _say(line: str) -> None:
     messages.emit(plain(line) + "\n")
 
 
-def _ask() -> None:
-    """Go on only with a yes. No answer at all, as in a script, is none."""
+def _confirm() -> None:
+    """Ask for confirmation. Without an answer, as in a script, nothing is done."""
     try:
         click.confirm("Undo all that rescheduler did in this cluster?", abort=True, err=True)
     except click.Abort:

@@ -1,7 +1,7 @@
-"""What the commands that look at a cluster have in common: configuration, reading, and errors as failures.
+"""Shared by the commands that read a cluster: configuration, reading, and errors as failures.
 
-`plan` and `explain` open a Session from their flags; `snapshot` only reads. What `app` and `config` raise for what a
-user can cause gets its exit code here, and nowhere else.
+`plan` and `explain` open a Session from their flags; `snapshot` only reads. Errors of `app` and `config` that a user
+can cause get their exit codes here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def report_failures() -> Iterator[None]:
-    """Errors that a user can cause, as Failures."""
+    """Raise errors that a user can cause as CommandError."""
     try:
         yield
     except config_errors.ConfigErrors as errors:
@@ -38,20 +38,20 @@ def report_failures() -> Iterator[None]:
 
 
 def exit_code_of(errors: config_errors.ConfigErrors) -> int:
-    """The exit code for a configuration that is not to be had: a file that cannot be read is not a wrong one."""
+    """Return the exit code for a configuration: an unreadable file differs from an invalid one."""
     return messages.UNREADABLE if isinstance(errors.__cause__, OSError) else messages.USAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A cluster, and what is wanted of it."""
+    """A cluster, and the policy to plan by."""
 
     snapshot: ClusterSnapshot
     policy: Policy
 
 
 def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -> Session:
-    """Read the configuration, then the cluster; wrong flags are found before anything is read."""
+    """Read the configuration, then the cluster; invalid flags are reported before anything is read."""
     inputs.check()
     if wanted.config == STDIN and STDIN in inputs.files:
         raise click.UsageError("--config - and -f - cannot both be standard input.")
@@ -69,14 +69,14 @@ def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -
 
 
 def choose_source(inputs: InputOptions, configured_kubeconfig: str = "") -> app.DumpFiles | app.LiveCluster:
-    """Files where any are named, else the live cluster; the configuration's kubeconfig counts where no flag does."""
+    """Choose the files, or else the live cluster; a kubeconfig flag wins over the configuration's kubeconfig."""
     if inputs.files:
         return app.DumpFiles(inputs.files)
     return live_cluster(inputs, configured_kubeconfig)
 
 
 def live_cluster(access: AccessOptions, configured_kubeconfig: str = "") -> app.LiveCluster:
-    """The live cluster that the flags mean."""
+    """Return the live cluster of the flags."""
     return app.LiveCluster(
         kubeconfig=access.kubeconfig or configured_kubeconfig or None,
         context=access.context,

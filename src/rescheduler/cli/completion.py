@@ -1,4 +1,4 @@
-"""`rescheduler completion`: the script with which a shell completes our command lines."""
+"""`rescheduler completion`: prints the script with which a shell completes our command lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FOLDERS = 16
 
 
 def answer(words: Sequence[str]) -> str:
-    """All that kubectl reads, for the words after `kubectl rescheduler`."""
+    """Return the output that kubectl reads, for the words after `kubectl rescheduler`."""
     *before, last = words or [""]
     found = ShellComplete(root, {}, "kubectl rescheduler", "").get_completions(list(before), last)
     lines = [_line(item) for item in found if item.type == "plain"]

@@ -1,8 +1,7 @@
-"""`rescheduler config`: check configuration files, and show the effective configuration.
+"""`rescheduler config`: checks configuration files, and shows the effective configuration.
 
-The root command adds `config_group`. Results go to stdout, errors to stderr with one line each; the exit code is 2
-where a file is refused and 1 where it cannot be read, so that a pipeline can check its configuration before it rolls it
-out.
+Results go to stdout, errors to stderr with one line each. The exit code is 2 if a file is invalid and 1 if it cannot be
+read, so that a pipeline can check a configuration before the rollout.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def check(files: tuple[str, ...]) -> None:
             click.echo(errors, err=True)
             codes.add(exit_code_of(errors))
         else:
-            click.echo(f"{file}: ok ({config.kind}, {_counted(config)})")
+            click.echo(f"{file}: ok ({config.kind}, {_count_strategies(config)})")
     if codes:
         sys.exit(max(codes))
 
@@ -70,7 +69,7 @@ def show(file: str | None, output: str) -> None:
         click.echo(config.effective_yaml(), nl=False)
 
 
-def _counted(config: Configuration) -> str:
+def _count_strategies(config: Configuration) -> str:
     """`3 strategies`, or `3 strategies, 2 pools`; a strategy counts once, wherever it is enabled."""
     policy = config.policy()
     named = {*policy.enabled_strategies, *(name for pool in policy.node_pools for name in pool.enabled_strategies)}

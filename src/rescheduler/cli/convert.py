@@ -1,4 +1,4 @@
-"""`rescheduler convert`: another tool's configuration as ours, and what has no counterpart.
+"""`rescheduler convert`: converts another tool's configuration, and lists what has no counterpart.
 
 The configuration goes to stdout or a file. Remarks go to stderr, one line each: users have to know what is lost.
 """
@@ -57,8 +57,8 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     for remark in result.remarks:
         if not remark.is_loss:
             messages.note(str(remark))
-    for said in result.notes:
-        messages.note(said)
+    for note in result.notes:
+        messages.note(note)
     if output == STDIN:
         messages.emit(result.text)
     else:

@@ -1,6 +1,6 @@
 """`rescheduler crds`: prints the CustomResourceDefinition, to install it by hand.
 
-The controller installs them when it may; where it may not, an administrator pipes this to `kubectl apply -f -`.
+The controller installs it if it has the right to; otherwise an administrator pipes this to `kubectl apply -f -`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`rescheduler explain`: why one pod is moved or not, node by node.
+"""`rescheduler explain`: explains why one pod is moved or not, node by node.
 
 The same flags as `plan` give the same plan; `planning.explain` explains it, and `output` formats the explanation.
 """
@@ -52,7 +52,7 @@ def explain(pod: str, inputs: InputOptions, wanted: PolicyFlags, **flags: str | 
     """
     namespace, output, now = flags["namespace"], str(flags["output"]), flags["now"]
     session = open_session(inputs, wanted, now if isinstance(now, float) else None)
-    key = _named(pod, str(namespace) if namespace else None, session.snapshot)
+    key = _find_pod(pod, str(namespace) if namespace else None, session.snapshot)
     with report_failures():
         explained, plan = app.explain_pod(session.snapshot, session.policy, key)
     messages.warn(plan.warnings)
@@ -63,8 +63,8 @@ def explain(pod: str, inputs: InputOptions, wanted: PolicyFlags, **flags: str | 
     messages.emit("".join(f"{line}\n" for line in lines))
 
 
-def _named(text: str, namespace: str | None, snapshot: ClusterSnapshot) -> tuple[str, str]:
-    """The pod that is meant: `ns/pod`, `ns/pod/name`, or `pod` and `pod/name` with -n or in namespace default."""
+def _find_pod(text: str, namespace: str | None, snapshot: ClusterSnapshot) -> tuple[str, str]:
+    """Find the pod: `ns/pod`, `ns/pod/name`, or `pod` and `pod/name` with -n or in namespace default."""
     *before, name = text.split("/")
     known = {(pod.namespace, pod.name) for pod in snapshot.pods}
     if len(before) > 2 or not name or not all(before) or (len(before) == 2 and before[1] not in _POD_KINDS):

@@ -1,7 +1,7 @@
-"""Imports the modules that commands work with when something of them is first used.
+"""Imports the modules that commands work with on first use.
 
 Importing numpy, pydantic and the cluster client takes longer than completing a flag or showing `plan --help` should.
-So the commands' modules import from here whatever is not needed for their flags, as modules: `app.plan(…)`.
+So the commands import from here what their flags do not need, as modules: `app.plan(…)`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
 
     class _Lazy(ModuleType):
-        """Stands for the module of its name."""
+        """Placeholder for the module of its name."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(import_module(self.__name__), name)

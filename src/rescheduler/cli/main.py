@@ -1,7 +1,7 @@
-"""The root command: finds the others, and turns whatever they end with into words on stderr and an exit code.
+"""The root command: finds the others, and turns their errors into messages on stderr and an exit code.
 
-`rescheduler` and `kubectl rescheduler` start here. Commands are imported when they are asked for, because numpy and
-the cluster client take longer to import than `--help` and completion should take.
+`rescheduler` and `kubectl rescheduler` start here. Commands are imported on demand, because numpy and the cluster
+client take longer to import than `--help` and completion should take.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COMMANDS = {
     "completion": ("completion:completion", "Print the completion script of a shell."),
     "version": ("version:version", "Print the version."),
 }
-"""Name → where it is in this package, and its line of help. Plug-ins come with a distribution of their own."""
+"""Name → place in this package, and line of help. Plug-ins come with distributions of their own."""
 
 _PLUGINS = "rescheduler.commands"
 
@@ -101,11 +101,11 @@ class _Root(click.Group):
         ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [*_as_click_has_it(args)])
+        return super().parse_args(ctx, [*_normalize_short_options(args)])
 
 
 def _load_plugin(name: str) -> click.Command:
-    """A command that another distribution provides as an entry point; a Failure where that is missing or broken."""
+    """Load a command that another distribution provides as an entry point; CommandError if it is missing or broken."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - only plug-ins need it
 
     distribution = f"kube-rescheduler-{name}"
@@ -128,8 +128,8 @@ def _load_plugin(name: str) -> click.Command:
     return command
 
 
-def _as_click_has_it(args: Sequence[str]) -> list[str]:
-    """`-o=json` as `-ojson`; everything after `--` stays as it is."""
+def _normalize_short_options(args: Sequence[str]) -> list[str]:
+    """Change `-o=json` to `-ojson`; everything after `--` stays as it is."""
     end = args.index("--") if "--" in args else len(args)
     found = [_SHORT_WITH_VALUE.sub(r"\1\2", arg) for arg in args[:end]]
     return [*found, *args[end:]]
@@ -150,7 +150,7 @@ def root() -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run a command line; gives its exit code. Nothing that a user can cause ends in a traceback."""
+    """Run a command line, and return its exit code. Nothing that a user can cause ends in a traceback."""
     try:
         result = root.main(
             args=None if args is None else list(args),
@@ -175,7 +175,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return messages.INTERRUPTED
     except SystemExit as ended:  # completion, and commands that exit by themselves
         return ended.code if isinstance(ended.code, int) else messages.UNREADABLE
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever comes here is a bug of ours, told as such
+    except Exception as error:  # noqa: BLE001 - the last resort: what comes here is a bug
         return _bug(error, args)
     return result if isinstance(result, int) else 0
 
@@ -189,7 +189,7 @@ def main() -> None:
 
 
 def _program() -> str:
-    """What the user typed: kubectl runs its plugins by their full name."""
+    """Return the name that the user typed: kubectl runs its plugins by their full name."""
     return "kubectl rescheduler" if Path(sys.argv[0]).name.startswith("kubectl-") else "rescheduler"
 
 

@@ -1,4 +1,4 @@
-"""`rescheduler maintenance`: nodes that are to become empty and stay so, until the work on them is done.
+"""`rescheduler maintenance`: empties nodes and keeps them empty, until the work on them is done.
 
 `app.maintenance` labels nodes and looks at them; the controller's mandatory strategies do the rest.
 """
@@ -119,11 +119,11 @@ def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | 
         configured = app.load_configuration(str(flags["config"]) if flags["config"] else None, {})
         live = live_cluster(access, configured.fields.client_connection.kubeconfig)
         cordons, others = app_maintenance.find_marked(live, nodes)
-        looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
+        looked = _describe_nodes(live, configured, list(cordons)) if cordons and output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
-    if unheeded := _uncordoned(cordons):
-        messages.note(_told_of(unheeded))
+    if uncordoned := _uncordoned(cordons):
+        messages.note(_describe_uncordoned(uncordoned))
     if output in FORMATS:
         messages.emit(document_text(maintenance_output.status_document(looked, cordons), output))
     elif output == "name":
@@ -142,7 +142,7 @@ def _say(node: app_maintenance.MarkedNode, what: str, *, dry: bool) -> None:
 
 
 def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bool) -> None:
-    """Say why nothing may happen, as far as that can be known."""
+    """Warn if nothing will happen, as far as that can be seen."""
     if absent := app_follow.explain_absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
     if known and (missing := app_maintenance.missing_strategy(configured.policy())):
@@ -153,23 +153,23 @@ def _uncordoned(cordons: Mapping[str, app_maintenance.CordonState]) -> list[str]
     return [name for name, cordon in cordons.items() if cordon is app_maintenance.CordonState.NONE]
 
 
-def _told_of(unheeded: Iterable[str]) -> str:
-    """A controller that empties nodes cordons them first, even when it is paused."""
-    return f"not cordoned by any controller yet: {', '.join(unheeded)}; one must run {_EQUIPPED}"
+def _describe_uncordoned(nodes: Iterable[str]) -> str:
+    # A controller that empties nodes cordons them first, even when it is paused.
+    return f"not cordoned by any controller yet: {', '.join(nodes)}; one must run {_EQUIPPED}"
 
 
-def _prospect(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> str:
-    """Who goes on with it, as far as that can be known."""
+def _describe_controller(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> str:
+    """Say whether a controller will go on, as far as that can be seen."""
     if absent := app_follow.explain_absence(live, configured.fields.leader_election.resource_name):
         return absent
     cordons, _ = app_maintenance.find_marked(live, nodes)
-    if unheeded := _uncordoned(cordons):
-        return _told_of(unheeded)
+    if uncordoned := _uncordoned(cordons):
+        return _describe_uncordoned(uncordoned)
     ours = all(cordon is app_maintenance.CordonState.OURS for cordon in cordons.values())
     return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
-def _outlook(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
+def _describe_nodes(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
     with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
     return app_maintenance.describe_nodes(snapshot, configured.policy(), nodes)
@@ -177,29 +177,29 @@ def _outlook(live: app.LiveCluster, configured: Configuration, nodes: Sequence[s
 
 def _wait(live: app.LiveCluster, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
     """Wait until the nodes are empty; pods that cannot be moved are listed at once, and not waited for."""
-    barred = [pod for node in _outlook(live, configured, nodes) for pod in node.stuck]
+    barred = [pod for node in _describe_nodes(live, configured, nodes) for pod in node.stuck]
     messages.warn(f"{maintenance_output.describe_remaining(pod)}; it will stay" for pod in barred)
     try:
         with show_progress() as line:
 
-            def noticed(left: dict[str, int]) -> None:
-                told = ", ".join(f"{node}: {_pods(count)} left" for node, count in left.items())
-                line.change(told)
-                line.state(told)
+            def show(left: dict[str, int]) -> None:
+                text = ", ".join(f"{node}: {_pods(count)} left" for node, count in left.items())
+                line.change(text)
+                line.state(text)
 
-            def unheeded(names: list[str]) -> None:
-                messages.warn([_told_of(names)])
+            def warn(names: list[str]) -> None:
+                messages.warn([_describe_uncordoned(names)])
 
-            audience = app_maintenance.DrainAudience(noticed, unheeded)
-            emptying = app_maintenance.DrainWaiter(live, nodes, [(pod.namespace, pod.pod) for pod in barred], audience)
+            callbacks = app_maintenance.DrainCallbacks(show, warn)
+            emptying = app_maintenance.DrainWaiter(live, nodes, [(pod.namespace, pod.pod) for pod in barred], callbacks)
             emptying.wait(timeout)
     except TimeoutError:
         stuck = [
             maintenance_output.describe_remaining(pod)
-            for node in _outlook(live, configured, nodes)
+            for node in _describe_nodes(live, configured, nodes)
             for pod in node.remaining
         ]
-        prospect = _prospect(live, configured, nodes)
+        prospect = _describe_controller(live, configured, nodes)
         raise messages.CommandError(f"not empty yet; {prospect}", *stuck[:10], code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
         messages.note("interrupted; the mark stays. `rescheduler maintenance status` shows how far it is")

@@ -16,7 +16,7 @@ _PREFIX = 3
 
 
 def nearest_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
-    """The nearest names, best first. Of very many, those with the same first letters: comparing takes its time."""
+    """Return the nearest names, best first. Of very many, only those with the same first letters are compared."""
     known = list(names)
     if len(known) > _COMPARED:
         known = [candidate for candidate in known if candidate[:_PREFIX] == name[:_PREFIX]][:_COMPARED]
@@ -48,7 +48,7 @@ _VERBOSE = "rescheduler.verbose"
 
 
 class CommandError(click.ClickException):
-    """Errors that the user can do something about."""
+    """An error that the user can fix."""
 
     def __init__(self, *texts: str, code: int = UNREADABLE) -> None:
         super().__init__("\n".join(texts))
@@ -109,11 +109,11 @@ def emit(text: str | bytes) -> None:
         click.echo(text, nl=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit: give it a place to go.
+        # The interpreter flushes stdout once more at exit: that must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(PIPE_CLOSED) from None
 
 
 def _tinted(word: str, colour: str) -> str:
-    """click drops the colour itself where stderr is not a terminal."""
+    """Colour a word; click removes the colour if stderr is not a terminal."""
     return word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)

@@ -1,6 +1,6 @@
-"""`rescheduler migrations`: the PodMigrations of a cluster, as a table, and as they go on with -w.
+"""`rescheduler migrations`: lists the PodMigrations of a cluster, and watches them with -w.
 
-`app.following` lists and watches them; `output.migrations` makes rows of them.
+`app.follow` lists and watches them; `output.migrations` formats the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rescheduler.model.selector import SelectorError, parse_selector
 
 @dataclass(frozen=True, slots=True)
 class MigrationsOptions:
-    """Which migrations are shown, and how."""
+    """The migrations to show, and the output."""
 
     namespace: str | None = option(
         "-n", "--namespace", metavar="NAMESPACE", help="Show this namespace (default: the context's)."
@@ -53,7 +53,7 @@ class MigrationsOptions:
     watch: bool = option("-w", "--watch", is_flag=True, help="Keep showing changes, until interrupted.")
 
     def part(self, live: app.LiveCluster, name: str | None) -> app_follow.FollowedObjects:
-        """What is listed and followed; -A wins over -n, as in kubectl."""
+        """Return what to list and follow; -A wins over -n, as in kubectl."""
         if self.selector:
             try:
                 parse_selector(self.selector)
@@ -66,11 +66,11 @@ class MigrationsOptions:
         )
 
     def wants(self, body: Json) -> bool:
-        """Whether it is in one of the wanted phases."""
+        """Whether a migration is in one of the chosen phases."""
         return not self.phases or phase_of(body).lower() in self.phases
 
     def layout(self) -> MigrationLayout:
-        """How rows look."""
+        """Return the layout of the table."""
         return MigrationLayout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
 
 
@@ -113,7 +113,7 @@ def migrations(name: str | None, access: AccessOptions, options: MigrationsOptio
 
 
 class _Watcher:
-    """Writes changes as they come; what is there already comes first, at once, so that columns fit."""
+    """Prints changes as they come; what exists already is printed first, all at once, so that columns fit."""
 
     def __init__(self, options: MigrationsOptions) -> None:
         self._options = options
@@ -121,7 +121,7 @@ class _Watcher:
         self._first: list[app_follow.ObjectChange] | None = []
 
     def tell(self, change: app_follow.ObjectChange) -> None:
-        """One of them has changed."""
+        """Print a change, or keep it until the first list is complete."""
         if not self._options.wants(change.body):
             return
         if self._first is not None:
@@ -130,7 +130,7 @@ class _Watcher:
             self._write([change])
 
     def settled(self) -> None:
-        """What is there has been told."""
+        """Print the first list, now that it is complete."""
         first, self._first = self._first, None
         self._write(first or [])
 

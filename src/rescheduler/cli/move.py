@@ -1,4 +1,4 @@
-"""`rescheduler move`: one pod, ordered to another node by hand, and followed until it is there.
+"""`rescheduler move`: orders the move of one pod, and follows it until the pod is there.
 
 `app.move` checks and orders the move; `app.follow` waits for it. Progress goes to stderr.
 """
@@ -32,7 +32,7 @@ _POD_KINDS = ("pod", "pods", "po")
 
 
 class _Methods(click.Choice[str]):
-    """The methods by which a pod can be moved; the error for the other one says what it is for."""
+    """The methods that move a pod; the error for `remove` says what that is for."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == Method.REMOVE:
@@ -42,7 +42,7 @@ class _Methods(click.Choice[str]):
 
 @dataclass(frozen=True, slots=True)
 class MoveOptions:
-    """What is ordered, and what of it is shown."""
+    """The move, and how it is shown."""
 
     namespace: str | None = option(
         "-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace (default: the context's)."
@@ -63,7 +63,7 @@ class MoveOptions:
     )
 
     def wish(self, pod: str, live: app.LiveCluster) -> app_move.ManualMove:
-        """The move that is meant; POD may be POD, pod/POD or NAMESPACE/POD."""
+        """Return the requested move; POD may be POD, pod/POD or NAMESPACE/POD."""
         before, _, name = pod.rpartition("/")
         named = "" if before in _POD_KINDS else before
         if not name or "/" in named:
@@ -102,14 +102,14 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
         except app_move.MoveRefusedError as refused:
             raise messages.CommandError(str(refused), code=messages.REFUSED) from None
         if options.dry_run:
-            _rehearse(live, wanted, config.policy(), options.output)
+            _dry_run(live, wanted, config.policy(), options.output)
             return
         migration = app_move.order(live, wanted)
         if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
             messages.warn([f"{absent}; the move waits until one does (`rescheduler run`)"])
         if not options.output:
             messages.emit(f"{RESOURCE}/{migration.name} created\n")
-        ended = _followed(live, migration, waiting.timeout) if waiting.wait else migration
+        ended = _await_end(live, migration, waiting.timeout) if waiting.wait else migration
         if ended is None:
             raise messages.CommandError("the migration was deleted before it was over", code=messages.FAILED)
         if options.output:
@@ -118,8 +118,8 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
             _conclude(live, ended, quiet=bool(options.output))
 
 
-def _rehearse(live: app.LiveCluster, migration: PodMigration, policy: Policy, output: str | None) -> None:
-    """Say what the controller would answer now."""
+def _dry_run(live: app.LiveCluster, migration: PodMigration, policy: Policy, output: str | None) -> None:
+    """Print what the controller would do now."""
     with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
     verdict = app_move.judge(snapshot, policy, migration)
@@ -133,12 +133,12 @@ def _rehearse(live: app.LiveCluster, migration: PodMigration, policy: Policy, ou
         messages.emit(f"{title} would be moved to {verdict.target} by {verdict.method} (dry run)\n")
 
 
-def _followed(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration | None:
+def _await_end(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration | None:
     """Wait for the end of the migration, printing its steps; None if it was deleted."""
     key = (migration.namespace, migration.name)
     try:
         with show_progress() as line:
-            return app_follow.await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
+            return app_follow.await_migrations(live, [key], MigrationProgress(line, 1).show, timeout)[key]
     except TimeoutError:
         raise messages.CommandError(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """Options that several commands share, and groups of options that a command gets as one dataclass.
 
-An option is declared once: as a field of a group, or as a field of the policy (`model.policy`), whose flags
-`policy_options` makes. They follow kubectl's habits; a wrong value is a usage error.
+An option is declared once: as a field of a group, or as a field of the policy (`model.policy`), for which
+`policy_options` makes flags. They follow kubectl's habits; an invalid value is a usage error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STDIN = "-"
 
 
 def _timeout(text: str) -> float:
-    """`30s`, `1m`, or seconds; 0 is none, as in kubectl."""
+    """Parse `30s`, `1m`, or seconds; 0 is no limit, as in kubectl."""
     try:
         seconds = parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
     except DurationError as error:
@@ -36,12 +36,12 @@ def _timeout(text: str) -> float:
 
 
 def _limited(text: str) -> float | None:
-    """The same, with None for no limit."""
+    """Parse the same, with None for no limit."""
     return _timeout(text) or None
 
 
 def _instant(text: str) -> float:
-    """An RFC 3339 time."""
+    """Parse an RFC 3339 time."""
     try:
         return parse_instant(text)
     except InstantError as error:
@@ -49,17 +49,17 @@ def _instant(text: str) -> float:
 
 
 def _count(text: str) -> int | str:
-    """A number, or a word that the configuration understands (`unlimited`)."""
+    """Parse a number, or leave a word for the configuration (`unlimited`)."""
     return int(text) if text.removeprefix("-").isdecimal() else text
 
 
 def option(*flags: str, **how: Any) -> Any:
-    """A field of an option group: what `click.option` takes, but for the name, which is the field's."""
+    """Declare a field of an option group, with the arguments of `click.option`; its name is that of the field."""
     return field(metadata={"option": (flags, how)})
 
 
 def group_options(name: str, into: type[Group]) -> Option:
-    """A decorator that adds the options of a dataclass to a command, which gets them as one object."""
+    """Make a decorator that adds the options of a dataclass to a command, which gets them as one object."""
     listed = sorted(fields(into), key=lambda each: each.name not in into.__annotations__)  # type: ignore[arg-type] # a dataclass
 
     def decorate(command: Command) -> Command:
@@ -79,7 +79,7 @@ def group_options(name: str, into: type[Group]) -> Option:
 
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
-    """Which live cluster, and as whom."""
+    """The live cluster, and the user."""
 
     kubeconfig: str | None = option(
         "--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."
@@ -99,7 +99,7 @@ class AccessOptions:
 
 @dataclass(frozen=True, slots=True)
 class InputOptions(AccessOptions):
-    """Where the cluster is read from."""
+    """The source that the cluster is read from."""
 
     files: tuple[str, ...] = option(
         "-f",
@@ -129,24 +129,24 @@ class InputOptions(AccessOptions):
 
 @dataclass(frozen=True, slots=True)
 class WaitOptions:
-    """Whether to wait until what was ordered is done, and how many seconds at most; None is no limit."""
+    """Whether to wait for the end, and for how many seconds at most; None is no limit."""
 
     wait: bool
     timeout: float | None
 
     def check(self) -> None:
-        """Refuse a time-out for what is not waited for."""
+        """Refuse a time-out without a wait."""
         if self.timeout is not None and not self.wait:
             raise click.UsageError("--timeout says how long to wait, and nothing is waited for: give --wait, too.")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFlags:
-    """A configuration file, and flags over it."""
+    """A configuration file, and flags that override it."""
 
     config: str | None
     overrides: Mapping[str, object]
-    """Values by field of the configuration, as `config.loader.override` takes them; None is not given."""
+    """Values by field of the configuration, for `config.loader.override`; None if the flag is not given."""
 
 
 access_options = group_options("access", AccessOptions)
@@ -154,7 +154,7 @@ input_options = group_options("inputs", InputOptions)
 
 
 def _policy_flags() -> dict[str, tuple[str, Option]]:
-    """The flag of each field that has one, by the parameter that click gives its value in: the field, the option."""
+    """Return the field and the option of each flag, by the name of click's parameter."""
     nested = [(f"{to_camel(each.name)}.", each.default) for each in fields(Policy) if isinstance(each.default, Section)]
     found: dict[str, tuple[str, Option]] = {}
     for prefix, section in (("", Policy), *nested):
@@ -185,11 +185,11 @@ _ENUMS = {each.__name__: each for each in (Approval, MigrationMethod, ThresholdM
 
 
 def _policy_flag(name: str, key: str, kind: str, flag: Flag) -> Option:
-    """The option for a field of this type; the checks of values are the configuration's."""
+    """Make the option for a field of this type; the configuration checks the values."""
     if kind.startswith("tuple["):
         return click.option(name, multiple=True, metavar=flag.metavar, help=flag.help)
     about = f"{key}: {flag.help}"
-    if kind == "bool":  # None when it is not given, so that the file's word stands
+    if kind == "bool":  # None if it is not given, so that the file's value counts
         return click.option(f"{name}/--no-{name.removeprefix('--')}", default=None, help=about)
     if kind in _ENUMS:
         return click.option(name, type=click.Choice([each.value for each in _ENUMS[kind]]), help=about)
@@ -198,7 +198,7 @@ def _policy_flag(name: str, key: str, kind: str, flag: Flag) -> Option:
 
 
 def policy_options(command: Command) -> Command:
-    """Adds `--config` and a flag for each field of the policy that has one; the command gets them as PolicyFlags."""
+    """Add `--config` and a flag for each field of the policy that has one; the command gets them as PolicyFlags."""
     flags = _policy_flags()
 
     @functools.wraps(command)
@@ -224,12 +224,12 @@ config_option = click.option("--config", **_CONFIG)
 
 
 def config_file() -> Any:
-    """The field of an option group for `--config`."""
+    """Declare the field of an option group for `--config`."""
     return option("--config", **_CONFIG)
 
 
 def waiting_options(until: str, *, wait: bool) -> Option:
-    """`--wait` and `--timeout`; `wait` is the default."""
+    """Make a decorator that adds `--wait` and `--timeout`; `wait` is the default."""
     waits = wait
 
     @dataclass(frozen=True, slots=True)

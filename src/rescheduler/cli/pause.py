@@ -1,6 +1,6 @@
-"""`rescheduler pause` and `rescheduler resume`: nothing new is begun for a while, and then it goes on.
+"""`rescheduler pause` and `rescheduler resume`: no new moves start for a while.
 
-`app.pauses` finds the controller's ConfigMap and writes it; every replica sees it within seconds.
+`app.pause` finds the controller's ConfigMap and writes it; every replica sees it within seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PauseOptions:
-    """Which controller, and whether anything is changed."""
+    """The controller, and whether anything is changed."""
 
     namespace: str | None = option(
         "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace (default: that of its Lease)."
@@ -55,7 +55,7 @@ def pause(access: AccessOptions, options: PauseOptions, reason: str) -> None:
         if not options.dry_run:
             _warn_if_absent(place, "it holds as soon as one does")
     if done.pause is not None and not done.changed:
-        messages.emit(plain(f"paused already{_told(done.pause)}") + "\n")
+        messages.emit(plain(f"paused already{_describe(done.pause)}") + "\n")
         return
     if options.dry_run:
         messages.emit("not paused; it would be now (dry run)\n")
@@ -85,9 +85,9 @@ def resume(access: AccessOptions, options: PauseOptions) -> None:
     if done.pause is None:
         messages.emit("not paused\n")
     elif options.dry_run:
-        messages.emit(plain(f"paused{_told(done.pause)}; it would go on (dry run)") + "\n")
+        messages.emit(plain(f"paused{_describe(done.pause)}; it would go on (dry run)") + "\n")
     else:
-        messages.emit(plain(f"resumed; it was paused{_told(done.pause)}") + "\n")
+        messages.emit(plain(f"resumed; it was paused{_describe(done.pause)}") + "\n")
 
 
 def _place(access: AccessOptions, options: PauseOptions) -> app_pause.ControllerRef:
@@ -102,7 +102,7 @@ def _warn_if_absent(place: app_pause.ControllerRef, until: str) -> None:
         messages.warn([f"{absent}; {until}"])
 
 
-def _told(found: PauseDetails) -> str:
+def _describe(found: PauseDetails) -> str:
     by = f" by {found.by}" if found.by else ""
     since = f" since {format_instant(found.since)}" if found.since is not None else ""
     return f"{by}{since}" + (f": {found.reason}" if found.reason else "")

@@ -1,7 +1,7 @@
-"""`rescheduler plan`: which pods should move where, and why. Nothing is carried out.
+"""`rescheduler plan`: shows which pods should move where, and why. Nothing is carried out.
 
-Flags come in through `options`, the plan out of `app`, its text from `output`. What is shown may be narrowed to a
-namespace or to labels; what is planned is always the whole cluster.
+`options` parses the flags, `app` makes the plan, and `output` formats it. The output may be limited to a namespace or
+to labels; the plan is always that of the whole cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rescheduler.model.selector import Selector, SelectorError, parse_selector
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What of the plan is shown, and how."""
+    """Which part of the plan is shown, and how."""
 
     namespace: str | None = option("-n", "--namespace", metavar="NAMESPACE", help="Show only this namespace's pods.")
     all_namespaces: bool = option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (default).")
@@ -56,11 +56,11 @@ class PlanOptions:
     )
 
     def only(self) -> str | None:
-        """The namespace that is shown; None is all. -A wins over -n, as in kubectl."""
+        """Return the namespace to show; None for all. -A wins over -n, as in kubectl."""
         return None if self.all_namespaces else self.namespace
 
     def labels(self) -> Selector | None:
-        """The labels that shown pods have."""
+        """Return the selector for the pods to show."""
         try:
             return parse_selector(self.selector) if self.selector else None
         except SelectorError as error:
@@ -118,12 +118,12 @@ def _narrowed(whole: Plan, options: PlanOptions, labels: Selector | None, sessio
     moves = tuple(move for move in whole.moves if (move.namespace, move.pod) in wanted)
     rejections = tuple(found for found in whole.rejections if (found.namespace, found.pod) in wanted)
     by = " and ".join([f"-n {namespace}"] * (namespace is not None) + [f"-l {options.selector}"] * (labels is not None))
-    said = (
+    note = (
         f"{by} shows {len(moves)} of {len(whole.moves)} moves and {len(rejections)} of {len(whole.rejections)} "
         "rejections; the plan and its effect are the whole cluster's"
     )
-    messages.note(said)
-    return structs.replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, said))
+    messages.note(note)
+    return structs.replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, note))
 
 
 def _names(shown: Plan, options: PlanOptions) -> list[str]:

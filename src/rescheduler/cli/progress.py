@@ -1,7 +1,6 @@
-"""How far reading has come, on stderr, when that is a terminal and reading takes longer than a moment.
+"""Shows progress on stderr: of reading, if that is a terminal and reading takes long, and of migrations.
 
-Commands hand `advance` to the reader. Files are counted in bytes, a live cluster in objects, whose number is not known
-beforehand.
+Commands pass `advance` to the reader. Files are counted in bytes, a live cluster in objects, whose number is unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PATIENCE = 1.0
 
 @contextmanager
 def show_bytes_read(total: int | None, *, of_bytes: bool) -> Iterator[Callable[[int], None]]:
-    """Gives what to call with each step; the display goes when the block ends."""
+    """Yield a function to call with each step; the display is removed when the block ends."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda step: None
         return
@@ -60,7 +59,7 @@ class _Display:
             self._shown.update(self._shown.task_ids[0], completed=self._done)
 
     def close(self) -> None:
-        """Take the line away again."""
+        """Remove the line."""
         if self._shown is not None:
             self._shown.stop()
 
@@ -87,15 +86,15 @@ class ProgressLine(Protocol):
     """A line that shows progress."""
 
     def change(self, text: str) -> None:
-        """Something happened that is worth a line of its own where there is no live one."""
+        """Show an event, which gets a line of its own if there is no live line."""
 
     def state(self, text: str) -> None:
-        """How things stand: what a live line shows."""
+        """Show the current state in the live line."""
 
 
 @contextmanager
 def show_progress() -> Iterator[ProgressLine]:
-    """A place for progress, until the end of the block."""
+    """Yield a line for progress, until the end of the block."""
     with warnings_as_messages():
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             with _live() as line:
@@ -105,7 +104,7 @@ def show_progress() -> Iterator[ProgressLine]:
 
 
 class _Log:
-    """One line for each change."""
+    """Prints a line for each change."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -116,7 +115,7 @@ class _Log:
         self._last = text
 
     def state(self, text: str) -> None:
-        """Changes tell it."""
+        """Nothing: each change has its own line."""
 
 
 @contextmanager
@@ -132,7 +131,7 @@ def _live() -> Iterator[ProgressLine]:
 
     class Live:
         def change(self, text: str) -> None:
-            """The live line shows it."""
+            """Nothing: the live line shows the state."""
 
         def state(self, text: str) -> None:
             shown.update(task, description=escape(plain(text)))
@@ -151,20 +150,20 @@ def warnings_as_messages() -> Iterator[None]:
 
 
 class MigrationProgress:
-    """Tells how migrations go on."""
+    """Shows the progress of migrations."""
 
     def __init__(self, line: ProgressLine, total: int) -> None:
         self._line = line
         self._total = total
         self.known: dict[tuple[str, str], PodMigration] = {}
-        """As they were told last."""
+        """The migrations in their last state."""
 
-    def noticed(self, migration: PodMigration) -> None:
-        """One of them has changed."""
+    def show(self, migration: PodMigration) -> None:
+        """Show a migration that has changed."""
         self.known[migration.namespace, migration.name] = migration
-        told = describe_migration(migration)
-        self._line.change(told)
-        self._line.state(told if self._total == 1 else f"{self._tally()}; {told}")
+        text = describe_migration(migration)
+        self._line.change(text)
+        self._line.state(text if self._total == 1 else f"{self._tally()}; {text}")
 
     def _tally(self) -> str:
         phases = [each.status.phase for each in self.known.values()]
@@ -173,7 +172,7 @@ class MigrationProgress:
 
 
 def describe_migration(migration: PodMigration) -> str:
-    """How one migration stands, in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
+    """Describe the state of one migration in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
     made = migration.status
     title = f"{migration.namespace}/{migration.spec.pod.name}"
     again = f" (attempt {made.attempts})" if made.attempts > 1 and not made.over else ""

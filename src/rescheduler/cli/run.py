@@ -1,4 +1,4 @@
-"""`rescheduler run`: the controller. It watches, plans, and moves pods until it is stopped."""
+"""`rescheduler run`: runs the controller, which watches, plans, and moves pods until it is stopped."""
 
 from __future__ import annotations
 

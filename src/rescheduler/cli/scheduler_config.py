@@ -1,4 +1,4 @@
-"""`rescheduler scheduler-config`: a kube-scheduler configuration that uses our extender."""
+"""`rescheduler scheduler-config`: prints a kube-scheduler configuration that uses our extender."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WEIGHT = 30
 
 
 def _url(text: str) -> str:
-    """The address with the extender's path."""
+    """Parse an address, and add the extender's path."""
     example = "https://10.96.0.12:443"
     try:
         parts = urlsplit(text)
@@ -59,7 +59,7 @@ def _name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderOptions:
-    """The extender, as the flags have it."""
+    """Flags about the extender."""
 
     url: str | None = option(
         "--url",
@@ -104,7 +104,7 @@ class ExtenderOptions:
 
     @property
     def prefix(self) -> str:
-        """Where the scheduler asks."""
+        """The URL that the scheduler calls."""
         return self.url or _SERVICE.format(self.namespace) + _PATH
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class ExtenderOptions:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """The rest of the scheduler's configuration."""
+    """Flags about the rest of the scheduler's configuration."""
 
     scheduler_names: tuple[str, ...] = option(
         "--scheduler-name",
@@ -197,12 +197,12 @@ def scheduler_config(options: ExtenderOptions, scheduler_options: SchedulerOptio
         return
     document = documents.make_config(extender, scheduler)
     names = [each["schedulerName"] for each in document["profiles"]]
-    comment = _comment(extender.trust, names, scheduler.kubeconfig) if scheduler_options.output == "yaml" else ""
+    comment = _make_comment(extender.trust, names, scheduler.kubeconfig) if scheduler_options.output == "yaml" else ""
     messages.emit(comment + document_text(document, scheduler_options.output))
 
 
 def _trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
-    """What the flags say, or else what the cluster does."""
+    """Return the trust of the flags, or else that of the cluster."""
     from rescheduler.app.scheduler_config import ServerTrust, is_over, read_authority  # noqa: PLC0415 - as above
 
     trust = ServerTrust(b"", options.scheduler_ca_file or "", options.server_name or "", options.insecure)
@@ -237,8 +237,8 @@ def _own_trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
     return replace(found, server_name=options.server_name or found.server_name)
 
 
-def _comment(trust: ServerTrust, names: list[str], kubeconfig: str) -> str:
-    """What a reader of the file should know."""
+def _make_comment(trust: ServerTrust, names: list[str], kubeconfig: str) -> str:
+    """Return a comment for readers of the file."""
     lines = ["Has a stock kube-scheduler ask kube-rescheduler about every pod: kube-scheduler --config=THIS-FILE"]
     if "rescheduler-scheduler" in names:
         lines += [

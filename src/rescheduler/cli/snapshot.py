@@ -1,7 +1,7 @@
-"""`rescheduler snapshot`: a recording of what `plan -f` reads, from the live cluster or out of an existing dump.
+"""`rescheduler snapshot`: records what `plan -f` reads, from the live cluster or from an existing dump.
 
-The recording is made in a temporary file and copied when it is whole, so that a failure on the way leaves neither half
-a file nor half a stream behind.
+The recording is made in a temporary file and copied when it is complete, so that a failure leaves neither half a file
+nor half a stream behind.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ def snapshot(inputs: InputOptions, output: str, now: float | None) -> None:
             recorder = app.record(source, recording, now, progress)
         recording.seek(0)
         if output == STDIN:
-            _to_stdout(recording)
+            _copy_to_stdout(recording)
         else:
-            _to_file(recording, output)
+            _copy_to_file(recording, output)
     messages.warn(sorted(set(recorder.warnings)))
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.counts.items()))
     messages.note(f"recorded {counts or 'nothing'}")
 
 
-def _to_stdout(recording: BinaryIO) -> None:
+def _copy_to_stdout(recording: BinaryIO) -> None:
     while chunk := recording.read(1 << 20):
         messages.emit(chunk)
 
 
-def _to_file(recording: BinaryIO, output: str) -> None:
+def _copy_to_file(recording: BinaryIO, output: str) -> None:
     try:
         with Path(output).open("wb") as file:
             if not output.endswith(".gz"):

@@ -1,8 +1,8 @@
-"""`rescheduler version`: which version this is, what it was built from, and what it runs on.
+"""`rescheduler version`: prints the version, the commit of the build, and the platform.
 
-`-o json` is what a bug report needs: beside the version the commit of the build, the interpreter, the platform, and the
-versions of the packages that we ask for, as they are installed here (a package that is missing is null). The commit
-comes from `commit.txt` beside this package, which release/build_hook.py puts into wheels; a checkout has none.
+`-o json` has what a bug report needs: beside the version the commit of the build, the interpreter, the platform, and
+the installed versions of the packages that we require (a package that is missing is null). The commit comes from
+`commit.txt` beside this package, which release/build_hook.py puts into wheels; a checkout has none.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def version(output: str | None) -> None:
 
 
 def _commit() -> str | None:
-    """What this was built from; None if the build did not record it."""
+    """Return the commit of the build; None if the build did not record it."""
     file = resources.files("rescheduler").joinpath(COMMIT_FILE)
     return file.read_text(encoding="ascii").strip() if file.is_file() else None
 
 
 def _dependencies() -> dict[str, str | None]:
-    """The packages that we ask for, by name, and the version of each that is installed here."""
+    """Return the installed version of each package that we require."""
     try:
-        asked = metadata.requires(DISTRIBUTION) or []
+        required = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from a folder of sources that was never installed
         return {}
-    names = sorted({re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in asked}, key=str.lower)
+    names = sorted({re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in required}, key=str.lower)
     return {name: _installed(name) for name in names}
 
 

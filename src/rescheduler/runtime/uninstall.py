@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rescheduler.decode.cache import ClusterCache
@@ -41,55 +41,37 @@ _NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
 
 
 def find_traced(cache: ClusterCache) -> Iterator[MarkedObject]:
-    """Every pod that carries a trace, and no mark of a running move."""
+    """Yield pods with the trace of a finished move, and no mark of a running one."""
     for row in cache.rows("Pod"):
         has_trace = any(key in row.labels for key in _LABELS) or any(key in row.annotations for key in _NOTES)
         if has_trace and not rollback.names_on_pod(row.labels, row.annotations):
             yield MarkedObject("Pod", row.namespace, row.name)
 
 
-async def wipe(
-    cache: ClusterCache, observer: MigrationObserver, writer: CommandSender, tell: Callable[[Command], None]
-) -> None:
-    """Take every trace off; what is refused, the next look finds again."""
-    for each in list(find_traced(cache)):
-        body = await observer.find(each.kind, each.namespace, each.name)
-        if body is None or rollback.names_on(body) or not (changes := _without_trace(body)):
-            continue
-        command = patch(body, {"metadata": changes}, "take the trace of its move off")
-        if await writer.carry_out(command) is None:
-            tell(command)
-
-
 def _without_trace(pod: Json) -> Json:
+    """Return the patch of a pod's metadata that removes the trace; empty if there is nothing to remove."""
+    if rollback.names_on(pod):
+        return {}
     labels = {key: None for key in _LABELS if key in labels_of(pod)}
     notes = {key: None for key in _NOTES if key in annotations_of(pod)}
     return ({"labels": labels} if labels else {}) | ({"annotations": notes} if notes else {})
 
 
-# Deployments first: their controller copies what it finds on them to their ReplicaSets.
+# Deployments first: their controller copies annotations to ReplicaSets.
 KINDS = ("Deployment", *sorted(WORKLOADS - {"Deployment"}), "Pod")
 
 
 def find_recorded(cache: ClusterCache) -> Iterator[MarkedObject]:
-    """Everything that carries a record."""
+    """Yield workloads and pods with a record of failures."""
     for kind in KINDS:
         for row in cache.rows(kind):
             if row.annotations and labels.FAILURES in row.annotations:
                 yield MarkedObject(kind, row.namespace, row.name)
 
 
-async def erase(
-    cache: ClusterCache, observer: MigrationObserver, writer: CommandSender, tell: Callable[[Command], None]
-) -> None:
-    """Take every record off; what is refused, the next look finds again."""
-    for each in list(find_recorded(cache)):
-        body = await observer.find(each.kind, each.namespace, each.name)
-        if body is None or labels.FAILURES not in annotations_of(body):
-            continue
-        command = patch(body, {"metadata": {"annotations": {labels.FAILURES: None}}}, "forget where its pods failed")
-        if await writer.carry_out(command) is None:
-            tell(command)
+def _without_record(workload: Json) -> Json:
+    """Return the patch of a workload's metadata that removes the record; empty if there is none."""
+    return {"annotations": {labels.FAILURES: None}} if labels.FAILURES in annotations_of(workload) else {}
 
 
 _REASON = "undone by rescheduler cleanup"
@@ -127,28 +109,28 @@ class Uninstaller:
 
     async def run(self) -> UninstallResult:
         """Undo everything."""
-        migrations, left = await self._migrations()
+        migrations, left = await self._read_migrations()
         for migration in migrations:
-            if not await self._is_over(migration):
+            if not await self._roll_back(migration):
                 left.append(f"migration {migration.full_name} is still being rolled back")
-        left += await self._sweep()
-        removed = 0 if left else await self._forget()
+        left += await self._clean()
+        removed = 0 if left else await self._delete_migrations()
         return UninstallResult(removed, self._things, tuple(left))
 
     async def preview(self) -> list[str]:
         """What `run` would do, as far as that can be known beforehand."""
-        migrations, _ = await self._migrations()
+        migrations, _ = await self._read_migrations()
         lines = [f"roll back migration {each.full_name}" for each in migrations if not each.status.over]
-        cache = await self._listed()
+        cache = await self._list()
         todo, _ = await self._cleaner(cache).preview(self._fate)
         lines += [str(command) for command in todo]
         lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
         lines += [f"patch {_title(each)}: forget where its pods failed" for each in find_recorded(cache)]
         lines += [f"patch {_title(each)}: take the trace of its move off" for each in find_traced(cache)]
-        bodies = await self._bodies()
+        bodies = await self._list_migrations()
         return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
 
-    async def _migrations(self) -> tuple[list[PodMigration], list[str]]:
+    async def _read_migrations(self) -> tuple[list[PodMigration], list[str]]:
         """All migrations, after reporting malformed ones; none if the kind is not installed."""
         try:
             migrations, complaints = await self._migration_client.all()
@@ -160,8 +142,8 @@ class Uninstaller:
             self._tell(f"{complaint}; whatever is marked with its name is undone")
         return migrations, []
 
-    async def _is_over(self, migration: PodMigration) -> bool:
-        """Have a migration rolled back; False if it takes too long."""
+    async def _roll_back(self, migration: PodMigration) -> bool:
+        """Roll a migration back; False if it takes too long."""
         key = (migration.namespace, migration.name)
         found: PodMigration | None = migration
         try:
@@ -190,11 +172,11 @@ class Uninstaller:
             except StaleError:
                 return  # another client wrote to it: the caller reads it again
 
-    async def _sweep(self) -> list[str]:
-        """Clean up until a new listing finds nothing; return what the last one still finds."""
+    async def _clean(self) -> list[str]:
+        """Undo changes until a new list of the cluster has none left; return what is left after the last round."""
         left: list[str] = []
         for _ in range(_ROUNDS):
-            cache = await self._listed()
+            cache = await self._list()
             cleaner = self._cleaner(cache)
             todo, stuck = await cleaner.preview(self._fate)
             left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
@@ -203,21 +185,31 @@ class Uninstaller:
             if not left:
                 break
             await cleaner.clean(self._fate)
-            await erase(cache, self._observer, self._writer, self._report)
-            await wipe(cache, self._observer, self._writer, self._report)
+            await self._patch(find_recorded(cache), _without_record, "forget where its pods failed")
+            await self._patch(find_traced(cache), _without_trace, "take the trace of its move off")
             await CordonController(
                 cache, self._observer, self._writer, should_cordon=lambda labels: False, tell=self._report
             ).remove_all()
         return left
 
-    async def _forget(self) -> int:
-        """Delete all migrations, malformed ones too."""
-        bodies = await self._bodies()
+    async def _patch(self, found: Iterable[MarkedObject], changes: Callable[[Json], Json], why: str) -> None:
+        """Change the metadata of objects; those that are refused are found again by the next round."""
+        for each in list(found):
+            body = await self._observer.find(each.kind, each.namespace, each.name)
+            if body is None or not (metadata := changes(body)):
+                continue
+            command = patch(body, {"metadata": metadata}, why)
+            if await self._writer.carry_out(command) is None:
+                self._report(command)
+
+    async def _delete_migrations(self) -> int:
+        """Delete all migrations, also malformed ones."""
+        bodies = await self._list_migrations()
         for body in bodies:
             await self._writer.carry_out(delete(body, "nothing is left of it"))
         return len(bodies)
 
-    async def _bodies(self) -> list[Json]:
+    async def _list_migrations(self) -> list[Json]:
         try:
             return await ObjectClient(self._client).list_all("PodMigration")
         except ApiError as error:
@@ -225,8 +217,8 @@ class Uninstaller:
                 raise
             return []
 
-    async def _listed(self) -> ClusterCache:
-        """List the cluster."""
+    async def _list(self) -> ClusterCache:
+        """List the cluster as it is now."""
         cache = ClusterCache("the cluster")
         kinds = [resource for resource in (*RESOURCES, CRON_JOBS) if resource.kind in (*WATCHED, *KINDS)]
         sinks = {resource.kind: cache.sink(resource.kind) for resource in kinds}
@@ -251,7 +243,7 @@ class Uninstaller:
         self._tell(str(command))
 
     async def _fate(self, marked: MarkedObject, name: str) -> Phase | None:
-        """Treat every migration as over."""
+        """Return how a migration ended; one that was not rolled back counts as failed."""
         return self._ended.get((marked.namespace, name), Phase.FAILED)
 
 
@@ -264,5 +256,5 @@ def _full_name(body: Json) -> str:
 
 
 async def _never(_: StepContext) -> StartDecision:
-    """Nothing is begun any more."""
+    """Refuse to start any migration."""
     return StartDecision(None, _REASON, never=True)

@@ -27,7 +27,7 @@ def _shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *told: PodMigra
     with show_progress() as line:
         tracker = MigrationProgress(line, 2)
         for each in told:
-            tracker.noticed(each)
+            tracker.show(each)
     return stream.getvalue()
 
 
