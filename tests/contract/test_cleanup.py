@@ -133,7 +133,7 @@ def test_what_is_in_another_namespace_is_found_also_where_there_is_no_lease(spac
 def test_a_dry_run_names_the_lease_and_the_kind_too(space: Space) -> None:
     space.create(lease("kube-rescheduler", leaseDurationSeconds=1))
     ran = clean_up(space.cluster, "--dry-run", "--crds")
-    assert f"delete Lease {space.name}/kube-rescheduler: nobody leads any more (dry run)" in ran.out
+    assert f"delete Lease {space.name}/kube-rescheduler: no controller runs any more (dry run)" in ran.out
     kind = name_of(POD_MIGRATION)
     assert f"delete CustomResourceDefinition {kind}" in ran.out
     assert f"delete CustomResourceDefinition {kind}" not in clean_up(space.cluster, "--dry-run").out

@@ -52,8 +52,8 @@ async def test_one_kept_lease_among_old_ones_is_enough(tmp_path: Path) -> None:
     [
         ([], "there is no Lease kube-rescheduler in any namespace"),
         ([held(1000)], "the Lease kube-rescheduler ran out "),
-        ([held(0, holder="")], "nobody holds the Lease kube-rescheduler"),
-        ([{"metadata": {"name": "kube-rescheduler"}}], "nobody holds the Lease kube-rescheduler"),
+        ([held(0, holder="")], "the Lease kube-rescheduler has no holder"),
+        ([{"metadata": {"name": "kube-rescheduler"}}], "the Lease kube-rescheduler has no holder"),
     ],
 )
 async def test_no_lease_an_old_one_and_a_released_one_say_that_none_does(

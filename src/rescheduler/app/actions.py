@@ -31,7 +31,7 @@ from rescheduler.web.actions import MoveRequest
 from rescheduler.web.responses import HttpError
 
 _log = structlog.stdlib.get_logger(__name__)
-_PATIENCE = 15.0  # seconds: nobody waits longer for a button
+_PATIENCE = 15.0  # seconds that a user may wait for a button
 _CLIENT_ERRORS = frozenset({400, 404, 409, 413, 422, 429})
 _LANES = 8
 _SHOWN = 3  # refusals that are listed one by one

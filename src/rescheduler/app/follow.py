@@ -259,7 +259,7 @@ async def _explain_absence(live: LiveCluster, lease: str) -> str:
         return f"no controller seems to run: there is no Lease {lease} in any namespace"
     late = [_late(each, time.time()) for each in found if (each.get("spec") or {}).get("holderIdentity")]
     if not late:
-        return f"no controller seems to run: nobody holds the Lease {lease}"
+        return f"no controller seems to run: the Lease {lease} has no holder"
     if min(late) <= _SKEW:
         return ""
     return f"no controller seems to run: the Lease {lease} ran out {min(late):.0f} s ago"

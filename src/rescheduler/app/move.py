@@ -157,7 +157,7 @@ def _check_method(method: Method | None, pod: Json) -> None:
             f"{owner['kind']} {owner['name']} manages the pod: the method copy would make one too many"
         )
     if method in (Method.HANDOFF, Method.EVICT) and owner is None:
-        raise MoveRefusedError(f"nobody manages the pod, so the method {method} would lose it; copy can move it")
+        raise MoveRefusedError(f"no controller manages the pod, so the method {method} would lose it; copy can move it")
 
 
 def _check_rival(body: Json, wish: ManualMove) -> None:

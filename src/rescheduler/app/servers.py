@@ -169,7 +169,7 @@ def _usage(poller: UsagePoller | None) -> UsageStatus:
 
 def _health(context: AppContext, replica: ReplicaInfo, checks: Checks) -> list[ComponentHealth]:
     leader = replica.leader()
-    found = [ComponentHealth("leader", "" if leader else "nobody leads: nothing is planned or moved")]
+    found = [ComponentHealth("leader", "" if leader else "no replica leads: nothing is planned or moved")]
     found += [ComponentHealth(name, check()) for name, check in checks.items()]
     if (poller := context.usage.current) is not None:
         last = poller.last

@@ -39,7 +39,7 @@ class LeaseHeldError(ClusterError):
 
     def __init__(self, election: LeaderElector) -> None:
         name = f"{election.lease.namespace}/{election.lease.name}"
-        holder = election.holder or "somebody else"
+        holder = election.holder or "another holder"
         super().__init__(f"a controller is running: Lease {name} is held by {holder}; stop it first (scale it to 0)")
 
 
@@ -116,8 +116,9 @@ class LeaseClaim(LeaderElector):
         if self.holder in ("", self.lease.identity) or silent < self.times.duration:
             return ""
         return (
-            f"{title} is held by {self.holder}, who has not renewed it for {silent:.0f} s; it lasts {self._lasts:g} s. "
-            f"If no controller runs, delete it: kubectl -n {self.lease.namespace} delete lease {self.lease.name}"
+            f"{title} is held by {self.holder}, which has not renewed it for {silent:.0f} s; it lasts "
+            f"{self._lasts:g} s. If no controller runs, delete it: "
+            f"kubectl -n {self.lease.namespace} delete lease {self.lease.name}"
         )
 
     async def _attempt(self) -> bool:
@@ -184,7 +185,8 @@ async def preview(live: LiveCluster, config: Configuration, *, definition: bool)
         for home in await _homes(config, claims, client):
             for thing in _registered(client, webhook_settings(config, home)):
                 try:
-                    lines += [f"delete {thing}: nobody is asked any more"] if await thing.read() is not None else []
+                    if await thing.read() is not None:
+                        lines.append(f"delete {thing}: the webhook is called no more")
                 except ApiError:
                     raise
                 except ClusterError as error:
@@ -194,7 +196,7 @@ async def preview(live: LiveCluster, config: Configuration, *, definition: bool)
                 lines.append(f"delete {state}: nothing is paused any more")
         for lease in (each.lease for each in claims):
             if await lookup.find("Lease", lease.namespace, lease.name) is not None:
-                lines.append(f"delete Lease {lease.namespace}/{lease.name}: nobody leads any more")
+                lines.append(f"delete Lease {lease.namespace}/{lease.name}: no controller runs any more")
         if definition and await lookup.find("CustomResourceDefinition", "", _KIND) is not None:
             lines.append(f"delete CustomResourceDefinition {_KIND}: with it, the kind PodMigration")
         return list(dict.fromkeys(lines))  # the webhook's configuration is the same from every home
@@ -278,7 +280,7 @@ async def _drop_leases(client: ApiClient, claims: list[LeaseClaim]) -> None:
     for lease in (each.lease for each in claims):
         found = await ObjectClient(client).find("Lease", lease.namespace, lease.name)
         if found is not None and not (found.get("spec") or {}).get("holderIdentity"):
-            await CommandSender(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
+            await CommandSender(client).carry_out(delete(found, "no controller runs any more", as_seen=True))
 
 
 async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[LeaseClaim]:

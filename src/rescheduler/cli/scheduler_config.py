@@ -207,11 +207,11 @@ def _trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
 
     trust = ServerTrust(b"", options.scheduler_ca_file or "", options.server_name or "", options.insecure)
     if options.prefix.startswith("http:"):
-        messages.warn([f"{options.prefix} has no TLS: whoever is on the way can answer in our name"])
+        messages.warn([f"{options.prefix} has no TLS: anything on the network path can answer in our place"])
         return trust
     if options.insecure:
         messages.warn(
-            ["--insecure-skip-tls-verify: whoever is on the way can answer in our name; use it for trying out"]
+            ["--insecure-skip-tls-verify: anything on the network path can answer in our place; use it for trying out"]
         )
     if options.ca_file:
         trust = replace(trust, authority=read_authority(options.ca_file))

@@ -139,7 +139,7 @@ async def test_a_holder_that_renews_is_a_controller_and_one_that_does_not_is_tol
     with pytest.raises(ClusterError) as told:
         await while_claiming([claim(home)], 30.0, done_at())
     assert str(told.value) == (
-        "Lease ours/rescheduler is held by controller-0, who has not renewed it for 30 s; it lasts 3600 s. If no "
+        "Lease ours/rescheduler is held by controller-0, which has not renewed it for 30 s; it lasts 3600 s. If no "
         "controller runs, delete it: kubectl -n ours delete lease rescheduler"
     )
 
