@@ -14,7 +14,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.runtime.planning_loop import create_migrations
+from rescheduler.runtime.planning_loop import OrderTerms, create_migrations
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.both_clusters import Items, Space, name_of
 from tests.support.leading import LENIENT, QUICK, Leader, Wanted, leading
@@ -60,11 +60,11 @@ def uids(pods: Items) -> set[str]:
 async def planned(leader: Leader, node: str) -> Plan:
     """What is planned as soon as the leader knows that the node is to be emptied."""
     await leader.until("the label is known", lambda: leader.watching.cache.row("Node", node).maintenance)
-    return make_plan(leader.watching.snapshot(), LENIENT, [NodeMaintenance(StrategySettings())])
+    return make_plan(leader.watching.capture()(), LENIENT, [NodeMaintenance(StrategySettings())])
 
 
 async def ordered(leader: Leader, plan: Plan) -> list[PodMigration]:
-    return await create_migrations(plan, leader.store, leader.client.clock.now())
+    return await create_migrations(plan, leader.store, leader.client.clock.now(), OrderTerms())
 
 
 def begins_and_ends(events: Items, originals: set[str]) -> list[str]:
@@ -113,7 +113,7 @@ async def test_none_is_planned_when_one_member_may_not_move(
             "the mark is known",
             lambda: any(
                 labels.RESCHEDULING in each.labels
-                for each in leader.watching.snapshot().pods
+                for each in leader.watching.capture()().pods
                 if (each.namespace, each.name) == key
             ),
         )

@@ -68,7 +68,7 @@ def by_hand(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigratio
 
 def objecting(leader: Leader, space: Space, pod: Json) -> dict[str, str]:
     """The guards that would keep a plan from moving it, and why."""
-    planner = Planner(leader.watching.snapshot(), LENIENT)
+    planner = Planner(leader.watching.capture()(), LENIENT)
     row = planner.columns.pods[planner.columns.pod_index[space.name, name_of(pod)]]
     return dict(objections(row, planner.guard_context))
 
@@ -295,7 +295,7 @@ async def test_a_workload_rests_after_each_move_by_whatever_method_also_when_the
 
 def resting(leader: Leader, space: Space) -> dict[str, int]:
     """How many pods of each app a plan would leave alone because their workload was moved."""
-    snapshot = with_inflight_moves(leader.watching.snapshot(), leader.watching.migrations.all(), 0.0)
+    snapshot = with_inflight_moves(leader.watching.capture()(), leader.watching.migrations.all(), 0.0)
     planner = Planner(snapshot, replace(LENIENT, cool_down=600.0))
     ours = [each for each in snapshot.pods if each.namespace == space.name and each.node]
     held = [each for each in ours if "CoolDown" in dict(objections(each, planner.guard_context))]

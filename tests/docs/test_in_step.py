@@ -18,7 +18,7 @@ from docs.generating.events import EVENTS
 from docs.generating.rights import ABOVE, NO_COMMENT
 
 from rescheduler.config.loader import load_defaults
-from rescheduler.recovery.model import RecoveryReason
+from rescheduler.recovery.decision import RecoveryReason
 from rescheduler.strategies import settings_by_name
 from rescheduler.web.metrics import Metrics
 from tests.docs.fragments import granted
@@ -27,7 +27,7 @@ from tests.docs.pages import PAGES, ROOT, name_of, prose, spans
 SOURCE = ROOT / "src" / "rescheduler"
 TELLERS = (
     "runtime/config_watcher.py",
-    "runtime/pause_watcher.py",
+    "runtime/starting/holds.py",
     "app/admission.py",
     "app/actions.py",
     "migration/events.py",
@@ -56,7 +56,7 @@ class TestEvents:
             if re.search(r"(?<!class )\bObjectEvent\(", file.read_text(encoding="utf-8"))
             and file.parts[-2] != "embedded"
         }
-        assert makers == {*TELLERS, "recovery/model.py"}, (
+        assert makers == {*TELLERS, "recovery/decision.py"}, (
             "a new teller: add it here, and its reasons to docs/generating/events.py"
         )
 

@@ -25,7 +25,7 @@ from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, PodMigration
 from rescheduler.runtime.informers import Informers
-from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.starting.holds import PauseWatcher
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve

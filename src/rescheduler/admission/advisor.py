@@ -37,7 +37,7 @@ from rescheduler.recovery import record
 from rescheduler.recovery.record import NodeFailure, Record, RecordEntry, RecordError
 from rescheduler.recovery.settings import FAILED_REASONS
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.places import NodeFinder
+from rescheduler.runtime.recovery_reader import volume_terms
 
 JUST_NOW = 60.0
 """Seconds. Older failures are recorded by now, or were not worth a record."""
@@ -172,9 +172,8 @@ def _guessed_above(new_pod: NewPod, cache: ClusterCache) -> Owner | None:
 class NodeMatcher:
     """Checks nodes one by one and stops at the first match, which for most pods is the very first."""
 
-    def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
+    def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
-        self._places = NodeFinder(cache, now)
         self._decoder, self._reads = PodDecoder(), 0
 
     def has_any(self, pod: Raw, names: Iterable[str]) -> bool:
@@ -183,7 +182,7 @@ class NodeMatcher:
             row = self._row(pod)
         except (msgspec.MsgspecError, UnicodeDecodeError, SectionError, InstantError):
             return True
-        volumes = self._places.volume_terms(row)
+        volumes = volume_terms(self._cache, row)
         left, cost = _MOST, _cost(row, volumes)
         for name in names:
             node: Node | None = self._cache.row("Node", name)
@@ -265,7 +264,7 @@ class PlacementAdvisor:
         self._cached_migrations = migrations
         self._settings = settings
         self._now = now
-        self._matcher = NodeMatcher(cache, now)
+        self._matcher = NodeMatcher(cache)
         self._open: set[str] = set()
         self._recent = RecentFailures(cache, lambda: settings().failed_reasons, now)
         self._labelled: dict[ObjectKey, dict[ObjectKey, str]] = {}

@@ -12,7 +12,7 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.lease import LeaderElector
 from rescheduler.kube.pause_state import PauseStore
 from rescheduler.runtime.informers import Informers
-from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.starting.holds import PauseWatcher
 from rescheduler.web.metrics import Metrics
 
 

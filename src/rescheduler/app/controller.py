@@ -16,7 +16,7 @@ import structlog
 from rescheduler.app.admission import AdmissionServices
 from rescheduler.app.context import AppContext
 from rescheduler.app.planning import LiveCluster
-from rescheduler.app.planning_loop import PlanningLoop, make_cycle
+from rescheduler.app.planning_loop import PlanningLoop, run_cycle
 from rescheduler.app.servers import WebOptions, WebServer
 from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.configuration import Configuration
@@ -41,21 +41,19 @@ from rescheduler.model.plan import Move
 from rescheduler.model.selector import Labels
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.thresholds import HotStreaks
-from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher, ReloadAudience
+from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher
 from rescheduler.runtime.controller import Controller, Runnable, finish_before, run_beside
-from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Informers
 from rescheduler.runtime.maintenance import CordonController
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.migration_controller import MigrationController
-from rescheduler.runtime.observer import ControllerObserver
 from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
 from rescheduler.runtime.outcomes import ASSESS_EVERY, OutcomeAssessor
-from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.recovery_controller import RecoveryController
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
-from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.holds import Holds, PauseWatcher
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.strategies import settings_by_name
@@ -242,12 +240,12 @@ def _make_controller(
         startup_tasks=[
             PeriodicTask("first usage poll", 0.0, usage.wait_until_polled),
             assessing,
-            PeriodicTask("garbage collection", 0.0, lambda: collector.collect(now())),
+            collector.task,
             cordoning,
         ],
         leader_tasks=[
             events,
-            collector,
+            collector.task,
             cordoning,
             assessing,
             *planning.tasks(outcome if once else None, stop),
@@ -271,8 +269,8 @@ def _watch_config(context: AppContext, origin: Origin | None) -> list[Runnable]:
     if origin is None:
         return []
     own_object = OwnObject(context, MigrationObserver(context.own))
-    audience = ReloadAudience(context.metrics.config.count_reload, context.recorder, own_object.subject)
-    watcher = ConfigWatcher(origin.file, origin.text, context.live, audience, context.now)
+    count = context.metrics.config.count_reload
+    watcher = ConfigWatcher(origin, context.live, context.now, count, context.recorder, own_object.subject)
     return [PeriodicTask("re-read configuration", EVERY, watcher.check)]
 
 
@@ -318,7 +316,7 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
             if stale := informers.stale():
                 _log.warning("not planned, state is stale", why=stale)
                 return
-            for move in (await make_cycle(informers, live.policy(), metrics, streaks).plan()).moves:
+            for move in (await run_cycle(informers, live.policy(), metrics, streaks)).moves:
                 _log_move(move)
             if request.once:
                 stop.set()
@@ -337,7 +335,7 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
 async def _follow_config(origin: Origin | None, live: LiveConfig) -> None:
     """Re-read the configuration file; changes are only logged."""
     if origin is not None:
-        watcher = ConfigWatcher(origin.file, origin.text, live, ReloadAudience(), time.time)
+        watcher = ConfigWatcher(origin, live, time.time)
         await PeriodicTask("re-read configuration", EVERY, watcher.check).run()
     await asyncio.get_running_loop().create_future()  # without a file, run on
 

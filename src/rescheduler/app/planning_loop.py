@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -21,7 +21,7 @@ from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.approval_revalidator import ApprovalRevalidator
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, create_migrations
+from rescheduler.runtime.planning_loop import OrderTerms, capture_settled, create_migrations, plan_in_threads
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.web.metrics import Metrics
@@ -66,9 +66,11 @@ class PlanningLoop:
         def interval() -> float:
             return live.config.fields.rescheduling_interval
 
+        context = self._context
+        revalidator = ApprovalRevalidator(context.informers, live, self._store, self._windows, context.now)
         planning = PeriodicTask("plan", interval, plan_and_create)
         live.listen(planning.wake.set)
-        return [planning, PeriodicTask("revalidate moves that wait", interval, self._revalidate())]
+        return [planning, PeriodicTask("revalidate moves that wait", interval, revalidator.revalidate)]
 
     async def plan_once(self, config: Configuration, policy: Policy) -> list[PodMigration] | None:
         """Plan and create migrations by one configuration; None if nothing may be created now."""
@@ -77,7 +79,7 @@ class PlanningLoop:
             _log.warning("not planned, state is stale", why=stale)
             return None
         at, started = now(), time.monotonic()
-        plan = await make_cycle(context.informers, policy, context.metrics, self._streaks).plan()
+        plan = await run_cycle(context.informers, policy, context.metrics, self._streaks)
         context.metrics.plans.observe(plan)
         self._show_plan(plan, at, time.monotonic() - started)
         await context.pauses.refresh()
@@ -107,19 +109,9 @@ class PlanningLoop:
             return 0, closed
         return self._windows.room(), self._windows.why_limited()
 
-    def _revalidate(self) -> Callable[[], Awaitable[None]]:
-        context = self._context
-        revalidator = ApprovalRevalidator(context.informers, context.live, self._store, self._windows, context.now)
 
-        async def revalidate() -> None:
-            if not context.informers.stale():
-                await revalidator.revalidate()
-
-        return revalidate
-
-
-def make_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Cycle:
-    """One planning cycle, which also counts how long nodes have been hot."""
+async def run_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Plan:
+    """Run one planning cycle, which also counts how long nodes have been hot."""
     capture = capture_settled(informers.capture, informers.migrations, policy.cool_down)
 
     def plan(snapshot: ClusterSnapshot) -> Plan:
@@ -127,7 +119,7 @@ def make_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: 
         streaks.count(planner.hot_before())
         return made
 
-    return Cycle(lambda: metrics.plans.timed("snapshot", capture()), metrics.plans.timed("plan", plan))
+    return await plan_in_threads(lambda: metrics.plans.timed("snapshot", capture()), metrics.plans.timed("plan", plan))
 
 
 async def _wait_until_over(migrations: MigrationCache, created: Iterable[PodMigration]) -> Counter[Phase]:

@@ -1,6 +1,6 @@
 """Whether rescheduling is paused: a ConfigMap of the controller that every replica reads and that outlives all of them.
 
-`runtime.pause_watcher` follows it; `rescheduler pause`, `resume` and the page write it. People may use kubectl too:
+`runtime.starting.holds` follows it; `rescheduler pause`, `resume` and the page write it. People may use kubectl too:
 `data.paused` is "true" or "false", with by, since and reason beside it. An invalid value counts as a pause with an
 explanation, because waiting does no harm. No write goes over another writer's.
 """

@@ -142,6 +142,12 @@ def find_condition(body: Json, kind: str) -> Json:
     return next((each for each in found if each.get("type") == kind), {})
 
 
+def container_statuses(pod: Json) -> list[Json]:
+    """The statuses of a pod's containers, init containers and sidecars first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
 def ready_seconds(pod: Json, now: float) -> float | None:
     """Seconds that a pod has been Ready; None if it is not."""
     found = find_condition(pod, "Ready")
@@ -156,9 +162,7 @@ def describe_unready(pod: Json) -> str:
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node:
         return _joined(f"{name} has no node yet", find_condition(pod, "PodScheduled").get("message", ""))
-    status = pod.get("status", {})
-    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    waiting = next((each for each in containers if "waiting" in (each.get("state") or {})), None)
+    waiting = next((each for each in container_statuses(pod) if "waiting" in (each.get("state") or {})), None)
     if waiting is None:
         return _joined(f"{name} is not Ready on {node} yet", find_condition(pod, "Ready").get("message", ""))
     why = waiting["state"]["waiting"]
@@ -201,9 +205,7 @@ def _ails(context: StepContext) -> bool:
     original = context.original
     if original is None or ready_seconds(original, context.now) is not None:
         return False
-    status = original.get("status", {})
-    found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    states = [each.get("state") or {} for each in found]
+    states = [each.get("state") or {} for each in container_statuses(original)]
     waits = {state["waiting"].get("reason", "") for state in states if state.get("waiting")} - _STARTING
     return bool(waits) or any((state.get("terminated") or {}).get("exitCode") for state in states)
 

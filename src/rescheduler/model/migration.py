@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 
 from rescheduler.model import labels
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
 from rescheduler.model.strategy_traits import MANUAL
 from rescheduler.model.time import Duration, Timestamp, format_time
@@ -307,6 +308,11 @@ class PodMigration(_Struct, frozen=True):
     def uid(self) -> str:
         """Its own UID, not the pod's."""
         return self.metadata.uid
+
+    @property
+    def key(self) -> ObjectKey:
+        """Its namespace and name."""
+        return (self.metadata.namespace, self.metadata.name)
 
     @property
     def full_name(self) -> str:

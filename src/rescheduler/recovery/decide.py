@@ -19,34 +19,33 @@ from rescheduler.recovery.avoidance import allow_nodes, avoid_nodes, avoided_nod
 from rescheduler.recovery.decision import (
     SOON,
     DecisionBuilder,
+    RecoveryDecision,
+    RecoveryOutcome,
+    RecoveryReason,
+    WorkloadState,
     describe_success,
+    revision_of,
     runs_somewhere,
     seconds_until_proof,
     seconds_until_recovery,
     start_decision,
 )
 from rescheduler.recovery.failed_pods import FailedPod, failure_kind, feasible_nodes, find_failed_pods, may_be_own_fault
-from rescheduler.recovery.jobs import is_replaced_by_job, why_keep
-from rescheduler.recovery.model import RecoveryDecision, RecoveryOutcome, RecoveryReason, WorkloadState
-from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, reset_entry, revision_of
+from rescheduler.recovery.jobs import why_keep
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, reset_entry
 from rescheduler.recovery.settings import RetriesError, find_retries
 
 STRATEGY = "Recovery"
 _LONGEST_LABEL = 63
 
 
-def name_replacement(pod: Json, now: float) -> str:
-    """Return the name of the pod's replacement."""
-    return replacement_name(str(pod["metadata"]["name"]), now)
-
-
-def continue_replacement(builder: DecisionBuilder, *, is_failed: bool) -> None:
+def _continue_replacement(builder: DecisionBuilder, *, is_failed: bool) -> None:
     """Take the next step for a bare pod whose replacement has a name already."""
     state, entry = builder.state, builder.entry(WHOLE)
     copy = state.replacement
     if copy is None:
         if is_failed:
-            builder.creation = build_replacement(state, entry)
+            builder.creation = _build_replacement(state, entry)
             builder.requeue(0.0)
         else:
             builder.requeue(SOON)
@@ -74,7 +73,7 @@ def _delete_one(builder: DecisionBuilder, copy: Json) -> None:
         builder.requeue(SOON)
 
 
-def build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
+def _build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
     """Return the pod that replaces a bare pod: the same, kept off all nodes where it failed."""
     original, metadata = state.workload, state.workload["metadata"]
     own_labels, annotations, spec = strip_pod(original)
@@ -121,13 +120,13 @@ def decide(state: WorkloadState) -> RecoveryDecision:
     counted = [each for each in failed_pods if each.uid in builder.entry(each.entry).pending]
     new = [each for each in failed_pods if each.uid not in builder.entry(each.entry).pending]
     if state.workload["kind"] == "Pod" and builder.entry(WHOLE).replacement:
-        continue_replacement(builder, is_failed=bool(failed_pods))
+        _continue_replacement(builder, is_failed=bool(failed_pods))
     else:
         for each in counted:
             _remove(builder, each)
     faults = _find_workload_faults(builder, failed_pods)
     for each in new:
-        if builder.is_full:
+        if builder.remaining <= 0:
             builder.deferred.add(each.uid)
             builder.requeue(_NEXT_BATCH)
         elif each.has_no_node:
@@ -152,15 +151,10 @@ def _is_static(workload: Json) -> bool:
 def _is_switched_off(state: WorkloadState) -> bool:
     """Whether recovery was switched off, as far as pods show; a template may still ask for it without pods."""
     try:
-        return bool(state.pods) and not any(
-            find_retries(pod, None, body) for pod in state.pods for body in (state.workload, *_own_controllers(state))
-        )
+        owners = (state.workload, *(() if state.workload["kind"] == "Deployment" else state.controllers))
+        return bool(state.pods) and not any(find_retries(pod, None, body) for pod in state.pods for body in owners)
     except RetriesError:
         return False
-
-
-def _own_controllers(state: WorkloadState) -> tuple[Json, ...]:
-    return () if state.workload["kind"] == "Deployment" else state.controllers
 
 
 def _find_workload_faults(builder: DecisionBuilder, failed_pods: list[FailedPod]) -> set[str]:
@@ -185,13 +179,13 @@ def _stop(builder: DecisionBuilder, failed: FailedPod, why: RecoveryReason) -> N
         return
     revision = revision_of(failed.pod, builder.state)
     builder.entries[failed.entry] = replace(entry.with_ends(entry.ends | {end}), revision=revision)
-    title, said = _pod_title(failed), failed.failure.message
+    what = f"{failed.title} {failed.failure.message}"
     if why == RecoveryReason.EXHAUSTED:
-        note = f"{title} {said}; it stays where it is: rescheduled {entry.count} of {failed.retries} times"
+        note = f"{what}; it stays where it is: rescheduled {entry.count} of {failed.retries} times"
         builder.outcomes.append(RecoveryOutcome.EXHAUSTED)
     else:
         where = ", ".join(sorted({*entry.nodes, failed.node}))
-        note = f"{title} {said}; the workload causes this, not a node (failed on {where}): correct the workload"
+        note = f"{what}; the workload causes this, not a node (failed on {where}): correct the workload"
         if RecoveryOutcome.AT_FAULT not in builder.outcomes:
             builder.outcomes.append(RecoveryOutcome.AT_FAULT)
     workload = builder.state.workload["metadata"]["uid"]
@@ -211,12 +205,11 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
     nodes = entry.recent_failures(state.now, state.settings.forget_after)
     nodes[failed.node] = NodeFailure(state.now, failed.failure.reason)
     places = feasible_nodes(state, failed.pod)
-    what = f"{_pod_title(failed)} on node {failed.node} {failed.failure.message}"
+    what = f"{failed.title} on node {failed.node} {failed.failure.message}"
     if not in_place and not places and not failed.is_gone:
         # It would only be gone. It is recovered when a node turns up that could take it.
-        builder.record_event(
-            failed.pod, RecoveryReason.NO_NODE_LEFT, f"{what}; no node could take it", f"{failed.uid}/none"
-        )
+        note = f"{what}; no node could take it"
+        builder.record_event(failed.pod, RecoveryReason.NO_NODE_LEFT, note, f"{failed.uid}/none")
         builder.deferred.add(failed.uid)
         builder.requeue(SOON)
         return
@@ -274,7 +267,7 @@ def _recreate_anywhere(builder: DecisionBuilder, failed: FailedPod) -> None:
     if not _may_go(builder, failed):
         return
     entry = builder.entry(failed.entry)
-    _report_no_node(builder, failed, f"{_pod_title(failed)} {failed.failure.message}: all nodes are tried again")
+    _report_no_node(builder, failed, f"{failed.title} {failed.failure.message}: all nodes are tried again")
     builder.entries[failed.entry] = replace(entry, nodes={}, pending=(*entry.pending, failed.uid))
     builder.remaining -= 1
     _remove(builder, failed)
@@ -287,17 +280,15 @@ def _report_no_node(builder: DecisionBuilder, failed: FailedPod, note: str) -> N
 
 def _remove(builder: DecisionBuilder, failed: FailedPod) -> None:
     """Delete a pod that was counted; a bare pod's replacement gets its name first."""
-    if failed.controller is None:
-        entry = builder.entry(failed.entry)
-        builder.entries[failed.entry] = replace(entry, replacement=name_replacement(failed.pod, builder.state.now))
+    controller = failed.controller
+    if controller is None:
+        name = replacement_name(str(failed.pod["metadata"]["name"]), builder.state.now)
+        builder.entries[failed.entry] = replace(builder.entry(failed.entry), replacement=name)
         builder.requeue(0.0)
-    else:
-        _delete(builder, failed)
-
-
-def _delete(builder: DecisionBuilder, failed: FailedPod) -> None:
-    if not failed.is_gone and not is_replaced_by_job(failed.controller, failed.pod) and _may_go(builder, failed):
-        builder.delete(failed.pod, failed.controller)
+    elif failed.is_gone or (controller["kind"] == "Job" and has_finished(failed.pod)):
+        return  # a Job replaces such a pod by itself: it is kept, for its log
+    elif _may_go(builder, failed):
+        builder.delete(failed.pod, controller)
 
 
 def _may_go(builder: DecisionBuilder, failed: FailedPod) -> bool:
@@ -307,7 +298,7 @@ def _may_go(builder: DecisionBuilder, failed: FailedPod) -> bool:
         return True
     why = why_keep(job, failed.pod, builder.failures_of(job))
     if why:
-        note = f"{_pod_title(failed)} {failed.failure.message}; it is left alone: {why}"
+        note = f"{failed.title} {failed.failure.message}; it is left alone: {why}"
         builder.record_event(failed.pod, RecoveryReason.REFUSED, note, f"{failed.uid}/{why}")
     return not why
 
@@ -335,7 +326,3 @@ def _clear(builder: DecisionBuilder) -> None:
             occasion = f"{state.workload['metadata']['uid']}/{name}/{entry.count}/{last:.0f}"
             builder.record_event(None, RecoveryReason.RECOVERED, note, occasion)
             builder.outcomes.append(RecoveryOutcome.RECOVERED)
-
-
-def _pod_title(failed: FailedPod) -> str:
-    return f"pod {failed.pod['metadata'].get('namespace', '')}/{failed.pod['metadata']['name']}"

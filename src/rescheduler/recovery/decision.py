@@ -1,4 +1,8 @@
-"""Builds a decision about one workload: its record, Events, deletions, and when to look again.
+"""The input and output of recovery, and the builder of a decision about one workload.
+
+The recovery controller reads the objects again (Kubernetes' own JSON, with `kind`), `decide` answers, and the
+controller carries out the answer in the order of the fields of `RecoveryDecision`. If one step is refused, the rest is
+skipped and the next pass decides again: that costs nothing, because recorded failures are not counted twice.
 
 A pod proves that its workload can run when it has been well for a minute. What is out of date in a record is removed
 before anything is decided.
@@ -6,38 +10,165 @@ before anything is decided.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
 
-from rescheduler.migration.events import ObjectEvent
-from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, ready_seconds
+from rescheduler.migration.events import ObjectEvent, Subject
+from rescheduler.migration.observation import (
+    container_statuses,
+    controller_of,
+    find_condition,
+    has_finished,
+    is_terminating,
+    labels_of,
+    ready_seconds,
+)
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import parse_instant
-from rescheduler.recovery import record as records
 from rescheduler.recovery.jobs import count_failures
-from rescheduler.recovery.model import (
-    RecoveryDecision,
-    RecoveryOutcome,
-    RecoveryReason,
-    WorkloadState,
-    make_events,
-    statuses,
-)
 from rescheduler.recovery.record import (
     EMPTY,
+    Record,
     RecordEntry,
     RecordError,
+    describe_kse_record,
     entry_name,
-    find_outdated,
     forget_old,
     format_record,
-    is_outdated,
+    merge_kse_record,
+    parse_kse_record,
     parse_record,
 )
 from rescheduler.recovery.settings import RecoverySettings, count_desired
 
 _PROOF = 60.0  # seconds
+_AT_ONCE = 100
+"""Pods that are decided about in one pass: the others follow when these are gone."""
+_LONGEST = 200_000
+"""Characters of a record that nothing is added to: all annotations of an object have 256 KiB."""
+SOON = 10.0
+"""Seconds after which to look again if no event will tell."""
+_REVISION = "deployment.kubernetes.io/revision"
+_HASH = "controller-revision-hash"
+
+
+class RecoveryOutcome(StrEnum):
+    """What is counted in metrics."""
+
+    RESCHEDULED = "rescheduled"
+    RESTARTED = "restarted"
+    EXHAUSTED = "exhausted"
+    NO_NODE_LEFT = "no_node_left"
+    AT_FAULT = "at_fault"
+    RECOVERED = "recovered"
+    UNREADABLE = "unreadable"
+
+
+class RecoveryReason(StrEnum):
+    """The reasons of Events about failed pods."""
+
+    RESCHEDULED = "PodRescheduled"
+    RESTARTED = "PodRestarted"
+    EXHAUSTED = "RetriesExhausted"
+    NO_NODE_LEFT = "NoNodeLeft"
+    AT_FAULT = "WorkloadAtFault"
+    RECOVERED = "Recovered"
+    UNREADABLE = "RecordUnreadable"
+    TAKEN_OVER = "RecordTakenOver"
+    INVALID = "RetriesInvalid"
+    MISSPELT = "RetriesMisspelt"
+    REFUSED = "RecoveryRefused"
+    DOUBTED = "NodesUnreachable"
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the Event is a warning."""
+        good = (
+            RecoveryReason.RESCHEDULED,
+            RecoveryReason.RESTARTED,
+            RecoveryReason.RECOVERED,
+            RecoveryReason.TAKEN_OVER,
+        )
+        return self not in good
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadState:
+    """One workload with pods that fail, or with a record of pods that failed."""
+
+    workload: Json
+    """The owner of the record: the top of the pods' owners, or a pod without a controller."""
+    controllers: tuple[Json, ...] = ()
+    """The objects that create the pods: a Deployment's ReplicaSets, a CronJob's Jobs, else the workload; none for a
+    bare pod."""
+    pods: tuple[Json, ...] = ()
+    """Every pod of these controllers; the bare pod itself."""
+    vanished: tuple[Json, ...] = ()
+    """Pods that had failed as a whole and were gone or leaving before they could be read: StatefulSets and DaemonSets
+    delete such pods at once. They have the known fields of a pod (metadata with `ownerReferences`, `spec.nodeName`,
+    `status` with phase, reason and startTime). Each is included until it is decided about."""
+    nodes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    """The nodes of these pods by name; nodes that no longer exist are missing."""
+    unready_share: float = 0.0
+    """The share of all nodes that are not ready, from 0 to 1."""
+    feasible_nodes: frozenset[str] = frozenset()
+    """Nodes that could take such a pod (selector, affinity, taints, ready, not cordoned), whatever failed there."""
+    feasible_by_pod: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """The same by UID for pods that fit on other nodes than the rest (a volume, an older template)."""
+    objections: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By pod UID, why a guard protects this pod: opted out, an excluded namespace."""
+    replacement: Json | None = None
+    """The pod with the name that the record of a bare pod gives to its replacement (`RecordEntry.replacement`)."""
+    settings: RecoverySettings = field(default_factory=RecoverySettings)
+    now: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryDecision:
+    """What to do, in this order; nothing if it is empty."""
+
+    record: str | None = None
+    """The text of the workload's annotation `labels.FAILURES`; "" removes it; None leaves it. The write requires that
+    the workload has not changed (its resourceVersion)."""
+    events: tuple[ObjectEvent, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    """A RecoveryOutcome for each thing that happened, for the metrics."""
+    stale_copies: tuple[Json, ...] = ()
+    """ReplicaSets that still have a copy of a removed record: remove their annotation `labels.FAILURES`."""
+    creation: Json | None = None
+    """The pod that replaces a bare pod."""
+    deletions: tuple[Json, ...] = ()
+    """Pods to delete, each only if its UID and resourceVersion are still the same."""
+    deferred: frozenset[str] = frozenset()
+    """UIDs of failed pods that are decided about later: it is too early, or there are too many at once."""
+    requeue_after: float | None = None
+    """Seconds after which to look again; None: when something changes."""
+    adopted_annotation: str = ""
+    """The annotation of kse-rescheduler that the record now includes. The same write removes it; for a Deployment it is
+    then removed from its ReplicaSets, too, to which it was copied."""
+
+
+def make_events(
+    workload: Json, pod: Json | None, reason: RecoveryReason, note: str, occasion: str
+) -> list[ObjectEvent]:
+    """Return the Events for the workload and, if it is about one, for the pod.
+
+    Events with the same occasion have the same name, so that each is recorded once.
+    """
+    owner = _subject(workload, workload["kind"])
+    one = _subject(pod, "Pod") if pod is not None else owner
+    pairs = dict.fromkeys([(owner, one), (one, owner)])
+    return [ObjectEvent(about, other, reason, "Recover", note, occasion, reason.is_warning) for about, other in pairs]
+
+
+def _subject(body: Json, kind: str) -> Subject:
+    metadata = body["metadata"]
+    return Subject(kind, metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
 
 
 def is_well(pod: Json, settings: RecoverySettings, now: float) -> bool:
@@ -45,7 +176,7 @@ def is_well(pod: Json, settings: RecoverySettings, now: float) -> bool:
     lasting = ready_seconds(pod, now)
     if lasting is None:
         return False
-    restarts = max((each.get("restartCount") or 0 for each in statuses(pod)), default=0)
+    restarts = max((each.get("restartCount") or 0 for each in container_statuses(pod)), default=0)
     return restarts < settings.crash_restarts or lasting >= settings.clear_after
 
 
@@ -72,15 +203,12 @@ def _runs_for(pod: Json, state: WorkloadState) -> float:
     return max(ready_seconds(pod, state.now) or 0.0, 0.001) if is_well(pod, state.settings, state.now) else 0.0
 
 
-def is_live(pod: Json) -> bool:
-    """Whether a pod counts for its workload; ended pods of a controller have been replaced."""
-    return not is_terminating(pod) and (not has_finished(pod) or controller_of(pod) is None)
-
-
 def group_by_entry(state: WorkloadState) -> dict[str, list[Json]]:
     """Return the live pods of each entry of the record."""
     found: dict[str, list[Json]] = {}
-    for pod in filter(is_live, state.pods):
+    for pod in state.pods:
+        if is_terminating(pod) or (has_finished(pod) and controller_of(pod) is not None):
+            continue  # ended pods of a controller have been replaced
         name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
         found.setdefault(name, []).append(pod)
     return found
@@ -119,12 +247,60 @@ def _succeeded_since(state: WorkloadState, entry: RecordEntry) -> bool:
     return all(failure.at < at for failure in entry.nodes.values())
 
 
-_AT_ONCE = 100
-"""Pods that are decided about in one pass: the others follow when these are gone."""
-_LONGEST = 200_000
-"""Characters of a record that nothing is added to: all annotations of an object have 256 KiB."""
-SOON = 10.0
-"""Seconds after which to look again if no event will tell."""
+def revision_of(pod: Json, state: WorkloadState) -> str:
+    """Return the name of a pod's template; empty where templates have none, or never change."""
+    match state.workload["kind"]:
+        case "Deployment" | "ReplicaSet":
+            return labels_of(pod).get(labels.TEMPLATE_HASH, "")
+        case "StatefulSet" | "DaemonSet":
+            return labels_of(pod).get(_HASH, "")
+        case "CronJob":
+            return _digest(state.workload)
+        case _:
+            return ""
+
+
+def is_outdated(pod: Json, state: WorkloadState) -> bool:
+    """Whether a pod belongs to an older ReplicaSet of a Deployment."""
+    newest, owner = _newest(state), controller_of(pod)
+    return newest is not None and owner is not None and owner.get("uid") != newest["metadata"]["uid"]
+
+
+def find_outdated(record: Record, state: WorkloadState) -> dict[str, str]:
+    """Return the entries of another template than the current one, with the name of the latter."""
+    used: dict[str, str] = {}
+    newest = _newest(state)
+    if newest is not None:
+        used = dict.fromkeys(record, labels_of(newest).get(labels.TEMPLATE_HASH, ""))
+    elif state.workload["kind"] == "CronJob":
+        used = dict.fromkeys(record, _digest(state.workload))
+    else:
+        for pod in state.pods:
+            name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+            used[name] = revision_of(pod, state)
+    return {
+        name: used[name]
+        for name, entry in record.items()
+        if entry.revision and used.get(name) and used[name] != entry.revision
+    }
+
+
+def _newest(state: WorkloadState) -> Json | None:
+    """Return the ReplicaSet that creates a Deployment's pods now; None for other workloads."""
+    if state.workload["kind"] != "Deployment":
+        return None
+    return max(state.controllers, key=_age, default=None)
+
+
+def _age(replica_set: Json) -> tuple[int, str]:
+    number = annotations_of(replica_set).get(_REVISION, "")
+    return (int(number) if number.isdecimal() else 0, replica_set["metadata"].get("creationTimestamp") or "")
+
+
+def _digest(cron_job: Json) -> str:
+    """Return a name for a CronJob's template, which has none: a hash of its content."""
+    template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
+    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
 
 
 @dataclass(slots=True)
@@ -156,10 +332,10 @@ class DecisionBuilder:
         """Record an Event on the workload and, if given, on one of its pods."""
         self.events += make_events(self.state.workload, pod, reason, note, occasion)
 
-    def delete(self, pod: Json, controller: Json | None) -> None:
+    def delete(self, pod: Json, controller: Json) -> None:
         """Delete a pod; for a Job this counts as a failure."""
         self.deletions.append(pod)
-        if controller is not None and controller["kind"] == "Job":
+        if controller["kind"] == "Job":
             self.job_failures[controller["metadata"]["uid"]] = self.failures_of(controller) + 1
 
     def failures_of(self, job: Json) -> int:
@@ -173,11 +349,6 @@ class DecisionBuilder:
     def requeue(self, seconds: float) -> None:
         """Look again after this time at the latest."""
         self.requeues.append(seconds)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more may be decided in this pass."""
-        return self.remaining <= 0
 
     def build(self) -> RecoveryDecision:
         """Return the decision; it has a record only if that changes."""
@@ -232,24 +403,22 @@ def start_decision(state: WorkloadState) -> DecisionBuilder:
 def _adopt_kse_record(builder: DecisionBuilder, record: dict[str, RecordEntry]) -> dict[str, RecordEntry]:
     """Adopt the record that kse-rescheduler left on the workload, and remove its annotation."""
     state, kind = builder.state, builder.state.workload["kind"]
-    key = records.kse_annotation(kind)
+    key = labels.KSE_RECORDS.get(kind, "")
     text = annotations_of(state.workload).get(key) if key else None
     if text is None:
         return record
     occasion = f"{state.workload['metadata'].get('uid', '')}/{key}/{text[:200]}"
     try:
-        foreign = records.parse_kse_record(
-            kind, text, [name for name in builder.live if _has_unhealthy_pod(builder, name)]
-        )
-        both = records.merge_kse_record(record, foreign, state.now)
-        records.check_length(both, _LONGEST)
-    except records.KseRecordError as error:
+        failing = [name for name in builder.live if _has_unhealthy_pod(builder, name)]
+        foreign = parse_kse_record(kind, text, failing, state.now)
+        both = merge_kse_record(record, foreign, _LONGEST)
+    except RecordError as error:
         note = f"the annotation {key} of kse-rescheduler cannot be read and is left as it is: {error}; remove it"
         builder.record_event(None, RecoveryReason.UNREADABLE, note, occasion)
         return record
     builder.adopted_annotation = key
-    said = records.describe_kse_record(foreign)
-    note = f"the record of kse-rescheduler is adopted ({said}), and its annotation {key} removed"
+    what = describe_kse_record(foreign)
+    note = f"the record of kse-rescheduler is adopted ({what}), and its annotation {key} removed"
     builder.record_event(None, RecoveryReason.TAKEN_OVER, note, occasion)
     return both
 

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, labels_of
+from rescheduler.migration.observation import (
+    container_statuses,
+    controller_of,
+    find_condition,
+    has_finished,
+    is_terminating,
+    labels_of,
+)
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, parse_instant
 from rescheduler.recovery.avoidance import avoided_nodes
-from rescheduler.recovery.decision import SOON, DecisionBuilder
+from rescheduler.recovery.decision import SOON, DecisionBuilder, RecoveryReason, WorkloadState, is_outdated
 from rescheduler.recovery.jobs import why_stopped
-from rescheduler.recovery.model import RecoveryReason, WorkloadState, statuses
-from rescheduler.recovery.record import RecordEntry, entry_name, is_outdated
+from rescheduler.recovery.record import RecordEntry, entry_name
 from rescheduler.recovery.settings import RecoverySettings, RetriesError, find_retries, total_retries
 
 CRASH_LOOP = "CrashLoopBackOff"
@@ -87,10 +93,8 @@ def is_ready(node: Json) -> bool:
 
 def ended_at(pod: Json) -> float:
     """Return when a failed pod failed."""
-    ends = [_time(over.get("finishedAt")) for each in statuses(pod) for over in _ends(each)]
-    known = [each for each in ends if each is not None]
-    if known:
-        return max(known)
+    if ends := _end_times(container_statuses(pod)):
+        return max(ends)
     for kind in ("Ready", "DisruptionTarget"):
         if (at := _time(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
             return at
@@ -105,8 +109,8 @@ def _pod_failure(pod: Json, settings: RecoverySettings, now: float) -> DetectedF
     if not _counts(reason, settings) or now - since >= settings.forget_after:
         return None
     said = "failed" if reason == ERROR else f"failed: {reason}"
-    crash = next((_exit(each) for each in statuses(pod) if any(over.get("exitCode") for over in _ends(each))), "")
-    detail = crash or str(status.get("message") or "").strip().rstrip(".")
+    crashed = [each for each in container_statuses(pod) if any(end.get("exitCode") for end in _ends(each))]
+    detail = _exit(crashed[0]) if crashed else str(status.get("message") or "").strip().rstrip(".")
     return DetectedFailure(reason, f"{said} ({detail})" if detail else said, _remaining(since, settings.delay, now))
 
 
@@ -131,7 +135,7 @@ def _node_failures(pod: Json, node: Json | None, settings: RecoverySettings, now
 
 def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     policies = _restart_policies(pod)
-    for each in statuses(pod):
+    for each in container_statuses(pod):
         state = each.get("state") or {}
         waits = (state.get("waiting") or {}).get("reason") or ""
         code = (state.get("terminated") or {}).get("exitCode") or 0
@@ -146,8 +150,7 @@ def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> It
         elif restarts < settings.crash_restarts or _ran_well(each):
             continue
         elif code or waits == CRASH_LOOP or _just_restarted(each, now):
-            last = [_time(over.get("finishedAt")) for over in _ends(each)]
-            since = max((at for at in last if at is not None), default=_bound(pod))
+            since = max(_end_times([each]), default=_bound(pod))
             # One more crash since then is proof enough.
             due = 0.0 if restarts > settings.crash_restarts else _remaining(since, settings.delay, now)
             yield DetectedFailure(CRASH_LOOP, f"keeps crashing ({_exit(each)}, {restarts} restarts)", due)
@@ -182,7 +185,7 @@ def _start_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterat
         return
     waiting = [
         f"{each['name']}: {found.get('reason') or 'waiting'}"
-        for each in statuses(pod)
+        for each in container_statuses(pod)
         if (found := (each.get("state") or {}).get("waiting")) is not None and found.get("reason") != CRASH_LOOP
     ]
     if waiting or (pod["status"].get("phase") == "Pending" and not _init_container_crashes(pod)):
@@ -200,7 +203,8 @@ def _runs_init_container(pod: Json) -> bool:
 
 def _init_container_crashes(pod: Json) -> bool:
     """Whether an init container is between two restarts: that is counted, not timed."""
-    return any(((each.get("state") or {}).get("waiting") or {}).get("reason") == CRASH_LOOP for each in statuses(pod))
+    waiting = ((each.get("state") or {}).get("waiting") or {} for each in container_statuses(pod))
+    return any(each.get("reason") == CRASH_LOOP for each in waiting)
 
 
 def _restart_policies(pod: Json) -> dict[str, str]:
@@ -219,6 +223,11 @@ def _ends(status: Json) -> list[Json]:
     return [each["terminated"] for each in states if each.get("terminated")]
 
 
+def _end_times(found: list[Json]) -> list[float]:
+    """Return when the last runs of containers ended, as far as their statuses say."""
+    return [at for each in found for end in _ends(each) if (at := _time(end.get("finishedAt"))) is not None]
+
+
 def _exit(status: Json) -> str:
     """Describe how a container ended last."""
     ends = _ends(status)
@@ -231,8 +240,7 @@ def _exit(status: Json) -> str:
 
 def _last_step(pod: Json) -> float:
     """Return when a pod last made progress: it was bound, or one of its containers ended."""
-    ends = [_time(over.get("finishedAt")) for each in statuses(pod) for over in _ends(each)]
-    return max([_bound(pod), *(each for each in ends if each is not None)])
+    return max([_bound(pod), *_end_times(container_statuses(pod))])
 
 
 def _bound(pod: Json) -> float:
@@ -288,6 +296,11 @@ class FailedPod:
     def node(self) -> str:
         """The pod's node; empty if it has none."""
         return str(self.pod["spec"].get("nodeName") or "")
+
+    @property
+    def title(self) -> str:
+        """The pod in texts."""
+        return f"pod {self.pod['metadata'].get('namespace', '')}/{self.pod['metadata']['name']}"
 
     @property
     def has_no_node(self) -> bool:
@@ -372,14 +385,9 @@ def feasible_nodes(state: WorkloadState, pod: Json) -> frozenset[str]:
 def _may_recover(builder: DecisionBuilder, failed: FailedPod) -> bool:
     """Whether the pod may be recovered now; if not, record why, or look again later."""
     state, pod = builder.state, failed.pod
-    full_name = f"pod {pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     if objection := state.objections.get(failed.uid):
-        builder.record_event(
-            pod,
-            RecoveryReason.REFUSED,
-            f"{full_name} {failed.failure.message}; it is left alone: {objection}",
-            failed.uid,
-        )
+        note = f"{failed.title} {failed.failure.message}; it is left alone: {objection}"
+        builder.record_event(pod, RecoveryReason.REFUSED, note, failed.uid)
         return False
     if labels_of(pod).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
         builder.requeue(SOON)
@@ -389,7 +397,7 @@ def _may_recover(builder: DecisionBuilder, failed: FailedPod) -> bool:
         since = find_condition(node, "Ready").get("lastTransitionTime", "")
         note = (
             f"{state.unready_share:.0%} of all nodes are not ready: that looks like the network or control plane, so "
-            f"{full_name} on node {failed.node} does not count as failed"
+            f"{failed.title} on node {failed.node} does not count as failed"
         )
         builder.record_event(pod, RecoveryReason.DOUBTED, note, f"{failed.node}/{since}")
         builder.requeue(_DOUBT_DELAY)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rescheduler.migration.observation import find_condition, has_finished, is_terminating
+from rescheduler.migration.observation import container_statuses, find_condition, is_terminating
 from rescheduler.model.json import Json, annotations_of
-from rescheduler.recovery.model import statuses
 
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -100,7 +99,7 @@ _Codes = list[tuple[str, frozenset[int], bool]]
 
 def _codes(pod: Json) -> _Codes:
     found: _Codes = []
-    for each in statuses(pod):
+    for each in container_statuses(pod):
         state, last = each.get("state") or {}, each.get("lastState") or {}
         ended = state.get("terminated") or (last.get("terminated") if state.get("waiting") else None)
         if ended:
@@ -140,8 +139,3 @@ def _matches(asked: Json, code: int) -> bool:
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
-
-
-def is_replaced_by_job(controller: Json | None, pod: Json) -> bool:
-    """Whether a Job replaces the pod by itself: then it is kept, for its log."""
-    return controller is not None and controller["kind"] == "Job" and has_finished(pod)

@@ -7,7 +7,6 @@ a DaemonSet for each node, all other workloads a single one.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -15,11 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from rescheduler.migration.observation import controller_of, labels_of
-from rescheduler.model import labels
-from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import InstantError, format_instant, parse_instant
-from rescheduler.recovery.model import WorkloadState
 
 WHOLE = ""
 """The entry of a workload whose pods are all equivalent."""
@@ -85,18 +80,11 @@ def parse_record(text: str) -> dict[str, RecordEntry]:
     """Parse an annotation; no text is an empty record."""
     if not text:
         return {}
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"it is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise RecordError("it is not a JSON object")
+    body = _object(_load(text), "")
     if "pods" not in body:
         return {WHOLE: _entry(body, "")}
-    pods = body["pods"]
-    if not isinstance(pods, dict):
-        raise RecordError("pods: it is not a JSON object")
-    return {str(name): _entry(each, f"pods.{name}.") for name, each in pods.items()}
+    pods = _object(body["pods"], "pods: ")
+    return {str(name): _entry(_object(each, f"pods.{name}: "), f"pods.{name}.") for name, each in pods.items()}
 
 
 def format_record(record: Record) -> str:
@@ -126,14 +114,27 @@ def reset_entry(entry: RecordEntry) -> RecordEntry:
     return RecordEntry(avoids=entry.avoids)
 
 
-def _entry(body: Any, at: str) -> RecordEntry:
-    if not isinstance(body, dict):
-        raise RecordError(f"{at.rstrip('.')}: it is not a JSON object")
-    count, nodes = body.get("count", 0), body.get("nodes", {})
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise RecordError(f"{at}count: {count!r} is not a number of times")
-    if not isinstance(nodes, dict):
-        raise RecordError(f"{at}nodes: it is not a JSON object")
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"it is not JSON: {error}") from None
+
+
+def _object(value: Any, at: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RecordError(f"{at}it is not a JSON object")
+    return value
+
+
+def _count(value: Any, at: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise RecordError(f"{at}{value!r} is not a number of times")
+    return value
+
+
+def _entry(body: dict[str, Any], at: str) -> RecordEntry:
+    count, nodes = _count(body.get("count", 0), f"{at}count: "), _object(body.get("nodes", {}), f"{at}nodes: ")
     return RecordEntry(
         count=count,
         nodes={str(node): _failure(each, f"{at}nodes.{node}") for node, each in nodes.items()},
@@ -198,59 +199,37 @@ _NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9]
 """The names that Kubernetes permits for nodes: a pod that avoids anything else would be refused."""
 
 
-class KseRecordError(ValueError):
-    """An annotation that is not a record of kse-rescheduler; the text says where and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class KseRecord:
-    """The record that kse-rescheduler kept of equivalent pods."""
-
-    count: int
-    nodes: tuple[str, ...] = ()
-
-
-def kse_annotation(kind: str) -> str:
-    """Return the annotation with kse-rescheduler's record on a workload of this kind; empty if it has none."""
-    return labels.KSE_RECORDS.get(kind, "")
-
-
-def parse_kse_record(kind: str, text: str, failing: Collection[str]) -> dict[str, KseRecord]:
+def parse_kse_record(kind: str, text: str, failing: Collection[str], now: float) -> Record:
     """Parse the annotation into our entries; `failing` are the nodes where a DaemonSet's pods fail.
 
     A DaemonSet has one number for all nodes: it counts for the nodes where pods fail now.
     """
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise KseRecordError(f"it is not JSON: {error}") from None
+    body = _load(text)
     if kind == "DaemonSet":
         count = _count(body, "")
-        return {node: KseRecord(count) for node in sorted(failing)}
-    if not isinstance(body, dict):
-        raise KseRecordError("it is not a JSON object")
+        return {node: RecordEntry(count) for node in sorted(failing)}
+    body = _object(body, "")
     if kind == "StatefulSet":
-        return {str(pod): _foreign(each, kind, f"{pod}: ") for pod, each in body.items()}
-    return {WHOLE: _foreign(body, kind, "")}
+        return {str(pod): _foreign(_object(each, f"{pod}: "), kind, f"{pod}: ", now) for pod, each in body.items()}
+    return {WHOLE: _foreign(body, kind, "", now)}
 
 
-def merge_kse_record(record: Record, foreign: Mapping[str, KseRecord], now: float) -> dict[str, RecordEntry]:
-    """Return our record with theirs in it: the higher count, and the nodes of both."""
+def merge_kse_record(record: Record, foreign: Record, longest: int) -> dict[str, RecordEntry]:
+    """Return our record with theirs in it: the higher count, and the nodes of both.
+
+    Raise RecordError if its text would be longer than this: the API server would refuse it each time.
+    """
     found = dict(record)
-    for name, each in foreign.items():
-        entry = found.get(name, EMPTY)
-        nodes = {node: NodeFailure(now, REASON) for node in each.nodes} | dict(entry.nodes)
-        found[name] = replace(entry, count=max(entry.count, each.count), nodes=nodes)
-    return {name: entry for name, entry in found.items() if entry != EMPTY}
+    for name, theirs in foreign.items():
+        ours = found.get(name, EMPTY)
+        found[name] = replace(ours, count=max(ours.count, theirs.count), nodes={**theirs.nodes, **ours.nodes})
+    merged = {name: entry for name, entry in found.items() if entry != EMPTY}
+    if len(format_record(merged)) > longest:
+        raise RecordError("with it our own record would be too long")
+    return merged
 
 
-def check_length(record: Record, longest: int) -> None:
-    """Raise if the annotation would be too long: the API server would refuse it each time."""
-    if len(format_record(record)) > longest:
-        raise KseRecordError("with it our own record would be too long")
-
-
-def describe_kse_record(foreign: Mapping[str, KseRecord]) -> str:
+def describe_kse_record(foreign: Record) -> str:
     """Describe what was adopted."""
     said = [
         f"{f'{name}: ' if name else ''}{each.count} {'retry' if each.count == 1 else 'retries'}"
@@ -260,81 +239,14 @@ def describe_kse_record(foreign: Mapping[str, KseRecord]) -> str:
     return "; ".join(said) or "no pod fails now"
 
 
-def _foreign(body: Any, kind: str, at: str) -> KseRecord:
-    if not isinstance(body, dict):
-        raise KseRecordError(f"{at}it is not a JSON object")
+def _foreign(body: dict[str, Any], kind: str, at: str, now: float) -> RecordEntry:
     field = _HOSTS[kind]
     hosts = body.get(field) or []  # null where it has given up
     if not isinstance(hosts, list) or not all(map(_is_node, hosts)):
-        raise KseRecordError(f"{at}{field}: it is not a list of nodes")
-    return KseRecord(_count(body.get(_TIMES, 0), f"{at}{_TIMES}: "), tuple(sorted({*hosts})))
+        raise RecordError(f"{at}{field}: it is not a list of nodes")
+    count = _count(body.get(_TIMES, 0), f"{at}{_TIMES}: ")
+    return RecordEntry(count, {node: NodeFailure(now, REASON) for node in sorted(hosts)})
 
 
 def _is_node(host: Any) -> bool:
     return isinstance(host, str) and len(host) <= _LONGEST_NAME and _NODE.fullmatch(host) is not None
-
-
-def _count(value: Any, at: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise KseRecordError(f"{at}{value!r} is not a number of times")
-    return value
-
-
-_NUMBER = "deployment.kubernetes.io/revision"
-_HASH = "controller-revision-hash"
-
-
-def revision_of(pod: Json, state: WorkloadState) -> str:
-    """Return the name of a pod's template; empty where templates have none, or never change."""
-    match state.workload["kind"]:
-        case "Deployment" | "ReplicaSet":
-            return labels_of(pod).get(labels.TEMPLATE_HASH, "")
-        case "StatefulSet" | "DaemonSet":
-            return labels_of(pod).get(_HASH, "")
-        case "CronJob":
-            return _digest(state.workload)
-        case _:
-            return ""
-
-
-def is_outdated(pod: Json, state: WorkloadState) -> bool:
-    """Whether a pod belongs to an older ReplicaSet of a Deployment."""
-    newest, owner = _newest(state), controller_of(pod)
-    return newest is not None and owner is not None and owner.get("uid") != newest["metadata"]["uid"]
-
-
-def find_outdated(record: Record, state: WorkloadState) -> dict[str, str]:
-    """Return the entries of another template than the current one, with the name of the latter."""
-    used: dict[str, str] = {}
-    newest = _newest(state)
-    if newest is not None:
-        used = dict.fromkeys(record, labels_of(newest).get(labels.TEMPLATE_HASH, ""))
-    elif state.workload["kind"] == "CronJob":
-        used = dict.fromkeys(record, _digest(state.workload))
-    else:
-        for pod in state.pods:
-            name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
-            used[name] = revision_of(pod, state)
-    return {
-        name: used[name]
-        for name, entry in record.items()
-        if entry.revision and used.get(name) and used[name] != entry.revision
-    }
-
-
-def _newest(state: WorkloadState) -> Json | None:
-    """Return the ReplicaSet that creates a Deployment's pods now; None for other workloads."""
-    if state.workload["kind"] != "Deployment":
-        return None
-    return max(state.controllers, key=_age, default=None)
-
-
-def _age(replica_set: Json) -> tuple[int, str]:
-    number = annotations_of(replica_set).get(_NUMBER, "")
-    return (int(number) if number.isdecimal() else 0, replica_set["metadata"].get("creationTimestamp") or "")
-
-
-def _digest(cron_job: Json) -> str:
-    """Return a name for a CronJob's template, which has none: a hash of its content."""
-    template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
-    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]

@@ -98,42 +98,34 @@ def read_retries(body: Json) -> RetryBudget | None:
 
 def total_retries(each: int, workload: Json) -> int:
     """How many retries one entry of the workload's record has, if every pod has so many."""
-    spec = workload.get("spec") or {}
-    match workload["kind"]:
-        case "Deployment" | "ReplicaSet":
-            return each * max(1, _or_one(spec.get("replicas")))
-        case "Job":
-            return each * max(1, _or_one(spec.get("parallelism")))
-        case "CronJob":
-            return each * max(1, _or_one(_of_jobs(spec).get("parallelism")))
-        case _:  # an entry is a single pod's, or that of a node where there is only one
-            return each
+    if workload["kind"] in ("Deployment", "ReplicaSet", "Job", "CronJob"):
+        return each * max(1, _planned_pods(workload))
+    return each  # an entry is a single pod's, or that of a node where there is only one
 
 
 def count_desired(workload: Json) -> int:
     """Return how many pods there should be now."""
-    spec, status = workload.get("spec") or {}, workload.get("status") or {}
+    status, planned = workload.get("status") or {}, _planned_pods(workload)
     match workload["kind"]:
-        case "Pod":
-            return 1
         case "DaemonSet":
             return int(status.get("desiredNumberScheduled") or 0)
-        case "Job":
-            parallelism, completions = _or_one(spec.get("parallelism")), spec.get("completions")
-            missing = parallelism if completions is None else completions - (status.get("succeeded") or 0)
-            return max(0, min(parallelism, missing))
-        case "CronJob":
-            return _or_one(_of_jobs(spec).get("parallelism"))
+        case "Job" if (completions := workload["spec"].get("completions")) is not None:
+            return max(0, min(planned, int(completions) - int(status.get("succeeded") or 0)))
         case _:
-            return _or_one(spec.get("replicas"))
+            return planned
 
 
-def _of_jobs(spec: Json) -> Json:
-    return (spec.get("jobTemplate") or {}).get("spec") or {}
-
-
-def _or_one(number: int | None) -> int:
-    return 1 if number is None else number
+def _planned_pods(workload: Json) -> int:
+    """How many pods its spec asks for at a time; 1 for a bare pod."""
+    spec = workload.get("spec") or {}
+    match workload["kind"]:
+        case "Job":
+            found = spec.get("parallelism")
+        case "CronJob":
+            found = ((spec.get("jobTemplate") or {}).get("spec") or {}).get("parallelism")
+        case _:
+            found = spec.get("replicas")
+    return 1 if found is None else int(found)
 
 
 def _number(body: Json, key: str) -> int:

@@ -22,9 +22,10 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.gain import RealisedGains
-from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
+from rescheduler.planning.revalidate import MoveVerdict, Revalidator
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.starting.gate import request_of
 from rescheduler.runtime.starting.windows import TimeWindows
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -51,7 +52,9 @@ class ApprovalRevalidator:
         self._refused_once: set[ObjectKey] = set()
 
     async def revalidate(self) -> int:
-        """Drop the moves that no longer make sense; return their number."""
+        """Drop the moves that no longer make sense; return their number. Stale caches prove nothing."""
+        if self._informers.stale():
+            return 0
         # In the order of the cache, which is the plan's order for moves that this leader has created.
         active = [each for each in self._informers.migrations.all() if not each.status.over]
         waiting = [each for each in active if self._is_waiting(each)]
@@ -61,7 +64,7 @@ class ApprovalRevalidator:
         others = [each for each in active if not self._is_waiting(each)]
         snapshot = await asyncio.to_thread(self._informers.capture())
         overtaken = _on_nodes_to_be_emptied(snapshot, waiting)
-        left = [each for each in waiting if (each.namespace, each.name) not in overtaken]
+        left = [each for each in waiting if each.key not in overtaken]
         refused = await asyncio.to_thread(
             find_refusals, with_inflight_moves(snapshot, others, 0.0), self._live.policy(), left
         )
@@ -105,7 +108,7 @@ def find_refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[P
     revalidator = Revalidator(snapshot, policy)
     left, suspects = list(waiting), list[PodMigration]()
     for _ in range(_ROUNDS):
-        answers = [(each, revalidator.check(_request(each))) for each in left]
+        answers = [(each, revalidator.check(request_of(each))) for each in left]
         suspects += [each for each, verdict in answers if verdict.method is not None and _has_no_gain(each, verdict)]
         refused = [each for each, verdict in answers if verdict.method is None]
         done, left = not refused or len(refused) == len(left), refused
@@ -114,17 +117,12 @@ def find_refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[P
     found: dict[ObjectKey, str] = {}
     for each in (*left, *suspects):
         others = [other for other in waiting if other is not each]
-        verdict = Revalidator(with_inflight_moves(snapshot, others, 0.0), policy).check(_request(each))
+        verdict = Revalidator(with_inflight_moves(snapshot, others, 0.0), policy).check(request_of(each))
         if verdict.method is None:
-            found[each.namespace, each.name] = verdict.reason
+            found[each.key] = verdict.reason
         elif _has_no_gain(each, verdict) and (why := _explain_no_gain(snapshot, policy, each)):
-            found[each.namespace, each.name] = why
+            found[each.key] = why
     return found
-
-
-def _request(migration: PodMigration) -> RequestedMove:
-    order = migration.spec
-    return RequestedMove(migration.namespace, order.pod.name, order.pod.uid, order.target, order.fixed_method)
 
 
 def _has_no_gain(migration: PodMigration, verdict: MoveVerdict) -> bool:
@@ -148,7 +146,7 @@ def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[PodMigr
     """The moves whose pods leave anyway; while they wait, nothing else would move these pods."""
     emptied = {node.name for node in snapshot.nodes if node.maintenance}
     return {
-        (each.namespace, each.name): f"node {each.status.source} is to be emptied, which needs no approval"
+        each.key: f"node {each.status.source} is to be emptied, which needs no approval"
         for each in waiting
         if each.status.source in emptied
     }

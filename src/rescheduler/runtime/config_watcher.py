@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
@@ -18,14 +17,13 @@ import structlog
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors
 from rescheduler.config.live import LiveConfig, keep_restart_only, list_changes
-from rescheduler.config.loader import ConfigFile
+from rescheduler.config.loader import Origin
 from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.time import format_instant
 
 EVERY = 2.0
 """Seconds between two reads; kubelet itself needs up to a minute to bring a ConfigMap's change to its pods."""
-_STAYS = "what was in force stays in force"
 _log = structlog.stdlib.get_logger(__name__)
 
 
@@ -36,106 +34,85 @@ class ReloadResult(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadAudience:
-    """Where results are reported; without a recorder, only in the log."""
-
-    count: Callable[[ReloadResult], None] = lambda _: None
-    recorder: EventRecorder | None = None
-    subject: Callable[[], Awaitable[Subject]] | None = None
-    """Returns the object that Events are about: one that stands for this controller."""
-
-
-@dataclass(frozen=True, slots=True)
-class _FileState:
-    """The content of the file, or why it cannot be read."""
-
-    text: str = ""
-    unreadable: tuple[ConfigError, ...] = ()
+_Content = str | tuple[ConfigError, ...]
+"""The text of the file, or why it cannot be read."""
 
 
 class ConfigWatcher:
-    """Watches one file; `text` is the content that the active configuration was read from."""
+    """Watches one file; results are logged, counted and, with a recorder, recorded as Events."""
 
     def __init__(
-        self, file: ConfigFile, text: str, live_config: LiveConfig, audience: ReloadAudience, now: Callable[[], float]
+        self,
+        origin: Origin,
+        live_config: LiveConfig,
+        now: Callable[[], float],
+        count: Callable[[ReloadResult], None] = lambda _: None,
+        recorder: EventRecorder | None = None,
+        subject: Callable[[], Awaitable[Subject]] | None = None,
     ) -> None:
-        self._file = file
+        """`origin` is what the active configuration was read from; `subject` returns the object of the Events."""
+        self._file = origin.file
         self._live = live_config
-        self._audience = audience
         self._now = now
-        self._judged = self._last = _FileState(text)
+        self._count = count
+        self._recorder = recorder
+        self._subject = subject
+        self._judged: _Content = origin.text
+        self._last: _Content = origin.text
 
     async def check(self) -> ReloadResult | None:
-        """Look at the file once; what became of it, if it was judged."""
-        said = await asyncio.to_thread(self._said)
-        last, self._last = self._last, said
-        if said == self._judged or said != last:
+        """Read the file once; return what became of it, if it was judged."""
+        content = await asyncio.to_thread(self._read)
+        last, self._last = self._last, content
+        if content == self._judged or content != last:
             return None  # known already, or perhaps still being written
-        self._judged = said
+        self._judged = content
         try:
-            wanted = await asyncio.to_thread(self._read, said)
+            wanted = await asyncio.to_thread(self._parse, content)
         except ConfigErrors as errors:
-            result = ReloadResult.REFUSED
-            news = self._refused(errors.errors)
-        else:
-            result = ReloadResult.ACCEPTED
-            news = self._accepted(wanted)
-        self._audience.count(result)
-        await self._tell(news)
-        return result
+            await self._reject(errors.errors)
+            return ReloadResult.REFUSED
+        await self._accept(wanted)
+        return ReloadResult.ACCEPTED
 
-    def _said(self) -> _FileState:
+    def _read(self) -> _Content:
         try:
-            return _FileState(self._file.reread_text())
+            return self._file.reread_text()
         except ConfigErrors as errors:
-            return _FileState(unreadable=errors.errors)
+            return errors.errors
 
-    def _read(self, said: _FileState) -> Configuration:
-        if said.unreadable:
-            raise ConfigErrors(said.unreadable)
-        return self._file.read(said.text)
+    def _parse(self, content: _Content) -> Configuration:
+        if not isinstance(content, str):
+            raise ConfigErrors(content)
+        return self._file.read(content)
 
-    def _accepted(self, wanted: Configuration) -> list[_Notice]:
+    async def _accept(self, wanted: Configuration) -> None:
         live_config, before = self._live, self._live.config
         config, waiting = keep_restart_only(live_config.started_with, wanted)
         already = waiting == live_config.awaiting_restart
-        notices: list[_Notice] = []
-        if live_config.swap(config, waiting, self._now()):
+        has_changed = live_config.swap(config, waiting, self._now())
+        self._count(ReloadResult.ACCEPTED)
+        if has_changed:
             changed = ", ".join(list_changes(before, config))
             _log.info("configuration reloaded", file=self._file.path, changed=changed)
-            notices.append(
-                _Notice("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}")
-            )
+            await self._record("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}")
         elif not waiting:
             _log.info("configuration file changed, configuration is the same", file=self._file.path)
         if waiting and not already:
             fields = ", ".join(waiting)
             _log.warning("configuration fields await a restart", fields=fields)
             note = f"cannot change while the controller runs, and waits for a restart: {fields}"
-            notices.append(_Notice("ConfigurationAwaitsRestart", note, warning=True))
-        return notices
+            await self._record("ConfigurationAwaitsRestart", note, warning=True)
 
-    def _refused(self, errors: tuple[ConfigError, ...]) -> list[_Notice]:
+    async def _reject(self, errors: tuple[ConfigError, ...]) -> None:
         self._live.reject(errors, self._now())
+        self._count(ReloadResult.REFUSED)
         why = "; ".join(each.in_file for each in errors)
         _log.error("configuration rejected", file=self._file.path, errors=len(errors), why=why)
-        return [_Notice("ConfigurationRefused", f"{self._file.path} is refused, {_STAYS}: {why}", warning=True)]
+        note = f"{self._file.path} is refused, what was in force stays in force: {why}"
+        await self._record("ConfigurationRefused", note, warning=True)
 
-    async def _tell(self, notices: list[_Notice]) -> None:
-        audience = self._audience
-        if audience.recorder is None or audience.subject is None or not notices:
-            return
-        about, occasion = await audience.subject(), format_instant(self._now())
-        await audience.recorder.record(
-            [ObjectEvent(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in notices]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Notice:
-    """One Event."""
-
-    reason: str
-    note: str
-    warning: bool = False
+    async def _record(self, reason: str, note: str, *, warning: bool = False) -> None:
+        if self._recorder is not None and self._subject is not None:
+            about, occasion = await self._subject(), format_instant(self._now())
+            await self._recorder.record([ObjectEvent(about, about, reason, "Reread", note, occasion, warning)])

@@ -6,6 +6,7 @@ when to look again. Errors that it cannot handle go to the caller, which retries
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
@@ -18,11 +19,10 @@ from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Lifecycle, Transition
-from rescheduler.migration.observation import FailedCommand, StepContext
+from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, SteeringMethod, StepContext
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
-from rescheduler.runtime.migration_cache import MigrationStore
-from rescheduler.runtime.observer import ControllerObserver
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.reconciler import KeyedLock
 from rescheduler.runtime.starting.gate import StartDecision
 
@@ -32,9 +32,65 @@ _CONFLICT_DELAY = 1.0  # seconds after a conflict, a spent budget, or a concurre
 _REFUSED_DELAY = 5.0  # seconds after a refusal that another look did not cure
 _LATE = 5.0  # seconds after its end at which a migration is observed once more, for late writes of controllers
 _TRANSIENT = frozenset({409, 429})
+_MOST_VERSIONS = 10_000  # pods; if a pod is dropped too early, its next event causes one needless look
 
 Members = Callable[[PodMigration], tuple[PodMigration, ...]]
 CheckStart = Callable[[StepContext], Awaitable[StartDecision]]
+
+
+class ControllerObserver:
+    """Observes the cluster, and adds steering and rival migrations.
+
+    Every write of ours comes back as a watch event a moment later. The versions that an observation has seen are
+    remembered, so that such an event does not cause another look at the migration.
+    """
+
+    def __init__(
+        self,
+        observer: MigrationObserver,
+        migrations: MigrationCache,
+        steering: Callable[[str], SteeringMethod],
+    ) -> None:
+        """`steering` says how evictions in a namespace are steered: the webhook does not see all of them."""
+        self._observer = observer
+        self._migrations = migrations
+        self._steering = steering
+        self._seen: OrderedDict[ObjectKey, int] = OrderedDict()
+
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
+        """Observe, remember the versions, and add what is known after the reads."""
+        seen = await self._observer.look(migration, parts)
+        for pod in (seen.pod, *seen.marked):
+            if pod is not None:
+                metadata = pod["metadata"]
+                self._note((metadata["namespace"], metadata["name"]), metadata["resourceVersion"])
+        return replace(seen, steered=self._steering(migration.namespace), rivals=self._rivals(migration))
+
+    def is_old(self, pod: ObjectKey, version: str) -> bool:
+        """Whether an observation has seen this version of the pod, or a later one."""
+        return version.isdecimal() and int(version) <= self._seen.get(pod, -1)
+
+    def _note(self, pod: ObjectKey, version: str) -> None:
+        if version.isdecimal():
+            self._seen[pod] = max(int(version), self._seen.pop(pod, -1))
+            if len(self._seen) > _MOST_VERSIONS:
+                self._seen.popitem(last=False)
+
+    def _rivals(self, migration: PodMigration) -> tuple[PodMigration, ...]:
+        """The other migrations under way that move pods of the same controller."""
+        controller = migration.status.controller
+        if controller is None:
+            return ()
+        found = (self._migrations.get(key) for key in sorted(self._migrations.by_owner(controller.uid)))
+        return tuple(
+            each
+            for each in found
+            if each is not None
+            and each.key != migration.key
+            and each.status.phase is Phase.IN_PROGRESS
+            and each.status.controller is not None
+            and each.status.controller.uid == controller.uid
+        )
 
 
 class MigrationExecutor:

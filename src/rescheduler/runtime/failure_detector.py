@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable
 from typing import Any, NamedTuple
 
 from rescheduler.config.live import LiveConfig
@@ -197,15 +197,11 @@ class FailureDetector:
         for node in self._cache.rows("Node"):
             self._node_changed(node.name)
         for kind in sorted(WORKLOADS):
-            for index, workload in enumerate(self._cache.rows(kind)):
+            async for workload in self._rows(kind):
                 self._workload_changed((kind, workload.namespace, workload.name))
-                if index % _SLICE == 0:
-                    await asyncio.sleep(0)
         self._new_workloads.clear()
-        for index, pod in enumerate(self._cache.rows("Pod")):
+        async for pod in self._rows("Pod"):
             self._pod_changed((pod.namespace, pod.name))
-            if index % _SLICE == 0:
-                await asyncio.sleep(0)
 
     async def _scan_affected(self) -> None:
         """Scan the pods of newly lost nodes and of workloads that newly ask for recovery."""
@@ -213,13 +209,18 @@ class FailureDetector:
         self._new_nodes, self._new_workloads = set(), set()
         if not nodes and not controllers:
             return
-        for index, pod in enumerate(self._cache.rows("Pod")):
+        async for pod in self._rows("Pod"):
             owner = pod.owner
             if pod.node in nodes or (owner and (owner.kind, pod.namespace, owner.name) in controllers):
                 self._pod_changed((pod.namespace, pod.name))
+        self._lost -= {name for name in nodes if self._cache.row("Node", name) is None}  # no pod comes there
+
+    async def _rows(self, kind: str) -> AsyncIterator[Any]:
+        """The cached rows of a kind; other tasks get a turn after each slice."""
+        for index, row in enumerate(self._cache.rows(kind)):
+            yield row
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
-        self._lost -= {name for name in nodes if self._cache.row("Node", name) is None}  # no pod comes there
 
     def _controllers(self, workloads: set[RecordOwnerKey]) -> set[RecordOwnerKey]:
         """The controllers of the pods of these workloads."""

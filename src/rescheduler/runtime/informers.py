@@ -104,10 +104,6 @@ class Informers:
             for plural, each in self._reflectors.items()
         ]
 
-    def snapshot(self) -> ClusterSnapshot:
-        """The cluster as the caches have it now."""
-        return self.capture()()
-
     def capture(self) -> Callable[[], ClusterSnapshot]:
         """Capture the caches; the result builds the snapshot, in a thread if need be (see `ClusterCache.copied`)."""
         copied, overlays = self.cache.copied(self.now()), tuple(self._overlays)

@@ -71,13 +71,13 @@ class MigrationCache:
         """The other migrations of its proposal."""
         if migration.spec.members <= 1:
             return ()
-        mine = (migration.namespace, migration.name)
+        mine = migration.key
         keys = self._proposals.get(migration.spec.proposal_name, set())
         return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
 
     def put(self, migration: PodMigration, *, ours: bool = False) -> None:
         """Store a migration, unless a newer version is known; `ours` marks our own write."""
-        key = (migration.namespace, migration.name)
+        key = migration.key
         known = self._migrations.get(key)
         if (
             known is not None
@@ -163,8 +163,8 @@ class MigrationSink:
         """End the list: whatever it lacks was deleted."""
         if self._listed is not None:
             for each in self._migrations.all():
-                if (each.namespace, each.name) not in self._listed:
-                    self._migrations.drop((each.namespace, each.name))
+                if each.key not in self._listed:
+                    self._migrations.drop(each.key)
             self._listed = None
 
 

@@ -30,9 +30,8 @@ from rescheduler.migration.steps.rebuild import AwaitRebuilt, Restore
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod, Workload
-from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.observer import ControllerObserver
 from rescheduler.runtime.reconciler import KeyedLock, Reconciler
 from rescheduler.runtime.starting.gate import StartGate
 from rescheduler.runtime.starting.limits import is_in_line
@@ -83,7 +82,7 @@ class MigrationController(Reconciler[ObjectKey]):
         for migration in self._migrations.all():
             finished = migration.status.completion_time
             if not migration.status.over or (finished is not None and self._now() - finished < _LATELY):
-                self._queue.add((migration.namespace, migration.name))
+                self._queue.add(migration.key)
         await super().run()
 
     async def drain(self, grace: float) -> None:
@@ -147,7 +146,7 @@ class MigrationController(Reconciler[ObjectKey]):
             self._queue.add(key)
         if migration is not None:
             for member in self._migrations.members(migration):
-                self._queue.add((member.namespace, member.name))
+                self._queue.add(member.key)
             self._add_all(self._waiting_for(migration))
         if migration is None or migration.status.over:
             self._add_next()
@@ -165,7 +164,7 @@ class MigrationController(Reconciler[ObjectKey]):
         waiting = [each for each in self._migrations.active() if is_in_line(each)]
         for each in sorted(waiting, key=lambda one: (one.metadata.creation_timestamp or 0.0, one.namespace, one.name)):
             if not self._gate.still_waits(each, self._now()):
-                self._queue.add((each.namespace, each.name))
+                self._queue.add(each.key)
 
     def _object_changed(self, kind: str, key: Any, version: str) -> None:
         if kind == "Pod":

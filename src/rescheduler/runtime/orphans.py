@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -27,6 +27,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.migration import Phase
 from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.reconciler import PeriodicTask
 
 _log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 20  # at one object in a row: controllers must see a restored template before its Deployment is resumed
@@ -36,13 +37,15 @@ WATCHED = ("Pod", *WORKLOADS, "PodDisruptionBudget", "Node")
 """The kinds whose rows are needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedObject:
+class MarkedObject(NamedTuple):
     """An object that carries labels or annotations of a migration under way."""
 
     kind: str
     namespace: str
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 FindEnd = Callable[[MarkedObject, str], Awaitable[Phase | None]]
@@ -71,9 +74,9 @@ class OrphanCleaner:
             try:
                 done += await self._clean_one(marked, find_end)
             except ClusterError as error:
-                _log.warning("orphan not cleaned up, retrying", object=_title(marked), why=str(error))
+                _log.warning("orphan not cleaned up, retrying", object=str(marked), why=str(error))
             except Exception:  # noqa: BLE001  one bad object must not stop the cleanup of the others
-                _log.exception("internal error or malformed object", object=_title(marked))
+                _log.exception("internal error or malformed object", object=str(marked))
         return done
 
     async def preview(self, find_end: FindEnd) -> tuple[list[Command], list[str]]:
@@ -86,9 +89,9 @@ class OrphanCleaner:
                     case Do(commands):
                         todo += commands
                     case Wait(reason):
-                        stuck.append(f"{_title(marked)}: {reason}")
+                        stuck.append(f"{marked}: {reason}")
             except (ValueError, KeyError, TypeError) as error:
-                stuck.append(f"{_title(marked)}: a label or annotation on it is malformed: {error!r}")
+                stuck.append(f"{marked}: a label or annotation on it is malformed: {error!r}")
         return todo, stuck
 
     async def _clean_one(self, marked: MarkedObject, find_end: FindEnd) -> int:
@@ -112,12 +115,12 @@ class OrphanCleaner:
                         _log.info("orphan cleaned up", command=str(command))
                         self._tell(command)
                         done += 1
-        _log.warning("orphan not cleaned up, retrying", object=_title(marked))
+        _log.warning("orphan not cleaned up, retrying", object=str(marked))
         return done
 
     async def _decide(self, marked: MarkedObject, find_end: FindEnd) -> Do | Wait | Done:
         """Decide what the object needs, as it is now."""
-        body = await self._observer.find(marked.kind, marked.namespace, marked.name)
+        body = await self._observer.find(*marked)
         if body is None:
             return Done()
         ends = {name: await find_end(marked, name) for name in sorted(rollback.names_on(body))}
@@ -170,10 +173,6 @@ def find_marked(cache: ClusterCache) -> Iterator[MarkedObject]:
 _ON_WORKLOADS = (labels.MIGRATION_ID, labels.PAUSED_BY, labels.AFFINITY_BEFORE)
 
 
-def _title(marked: MarkedObject) -> str:
-    return f"{marked.kind} {marked.namespace}/{marked.name}"
-
-
 _EVERY = 60.0
 _SETTLED = 10.0  # seconds that a migration must be over: until then its executor still looks at it
 _LATE = 5.0  # seconds after a deletion: by then requests are done, and controllers have made their late copies
@@ -198,31 +197,14 @@ class GarbageCollector:
         self._live = live
         self._is_busy = is_busy
         self._needed = needed
-        self._now = now
-        self._active = {(each.namespace, each.name) for each in store.migrations.active()}
-        self._deserted = asyncio.Event()
+        self._active = {each.key for each in store.migrations.active()}
+        self.task = PeriodicTask("garbage collection", _EVERY, lambda: self.collect(now()))
         store.migrations.listen(self._changed)
-
-    async def run(self) -> None:
-        """Collect until cancelled."""
-        while True:
-            self._deserted.clear()
-            await self.collect(self._now())
-            try:
-                async with asyncio.timeout(_EVERY):
-                    await self._deserted.wait()
-            except TimeoutError:
-                continue
-            await asyncio.sleep(_LATE)
 
     async def collect(self, now: float) -> int:
         """Remove old migrations and clean up orphans; return the number of changes."""
         await self._remove_old(now)
-
-        async def find_end(marked: MarkedObject, name: str) -> Phase | None:
-            return await self._find_end(marked, name, now)
-
-        done = await self._cleaner.clean(find_end)
+        done = await self._cleaner.clean(lambda marked, name: self._find_end(marked, name, now))
         if done:
             _log.info("orphans cleaned up", changes=done)
         return done
@@ -235,7 +217,7 @@ class GarbageCollector:
                 continue
             if any(not each.status.over for each in self._migrations.members(migration)):
                 continue  # the members still count it
-            if (migration.namespace, migration.name) in needed:
+            if migration.key in needed:
                 continue
             try:
                 await self._client.remove(migration)
@@ -269,5 +251,5 @@ class GarbageCollector:
             self._active.add(key)
             return
         if migration is None and key in self._active:
-            self._deserted.set()
+            asyncio.get_running_loop().call_later(_LATE, self.task.wake.set)
         self._active.discard(key)

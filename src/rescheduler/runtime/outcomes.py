@@ -67,7 +67,7 @@ class OutcomeAssessor:
         # This takes long with thousands of migrations: not in the event loop.
         returned = await asyncio.to_thread(outcomes.find_undone, known, policy)
         due = [each for each in known if outcomes.is_due(each, after, now)]
-        undone = [each for each in known if (each.namespace, each.name) in returned and _has_other_verdict(each)]
+        undone = [each for each in known if each.key in returned and _has_other_verdict(each)]
         if not due and not undone:
             return 0
         stale = self._informers.stale()
@@ -77,7 +77,7 @@ class OutcomeAssessor:
         if stale:
             return 0
         if self._stale:  # plans use requests meanwhile; a pod that such a plan sends back must rest all the same
-            due = [each for each in due if (each.namespace, each.name) in returned]
+            due = [each for each in due if each.key in returned]
         found: list[tuple[PodMigration, MoveOutcome]] = []
         if due:
             snapshot = self._informers.capture()

@@ -53,30 +53,23 @@ def capture_settled(capture: Capture, migrations: MigrationCache, rest: float) -
     return both
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """One planning cycle."""
-
-    capture: Capture
-    make_plan: MakePlan
-
-    async def plan(self) -> Plan:
-        """Plan, on top of the migrations under way."""
-        started = asyncio.get_running_loop().time()
-        snapshot = await asyncio.to_thread(self.capture())
-        plan = await asyncio.to_thread(self.make_plan, snapshot)
-        _log.info(
-            "planned",
-            moves=len(plan.moves),
-            rejections=len(plan.rejections),
-            nodes=len(snapshot.nodes),
-            pods=len(snapshot.pods),
-            hot_nodes=plan.before.hot_nodes,
-            seconds=round(asyncio.get_running_loop().time() - started, 3),
-        )
-        for warning in plan.warnings:
-            _log.warning("plan warning", warning=warning)
-        return plan
+async def plan_in_threads(capture: Capture, make_plan: MakePlan) -> Plan:
+    """Plan on a snapshot of now; log the result."""
+    started = asyncio.get_running_loop().time()
+    snapshot = await asyncio.to_thread(capture())
+    plan = await asyncio.to_thread(make_plan, snapshot)
+    _log.info(
+        "planned",
+        moves=len(plan.moves),
+        rejections=len(plan.rejections),
+        nodes=len(snapshot.nodes),
+        pods=len(snapshot.pods),
+        hot_nodes=plan.before.hot_nodes,
+        seconds=round(asyncio.get_running_loop().time() - started, 3),
+    )
+    for warning in plan.warnings:
+        _log.warning("plan warning", warning=warning)
+    return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +90,9 @@ class OrderTerms:
     timed: bool = False
     """Whether optional moves must keep to time windows or hourly limits when they start."""
 
-    def is_optional(self, move: Move) -> bool:
-        """Whether a move is optional: no person has asked for it."""
-        return not is_mandatory(move.strategy)
-
     def needs_approval(self, move: Move) -> bool:
         """Whether a move needs approval."""
-        return self.approval is Approval.REQUIRED and self.is_optional(move)
+        return self.approval is Approval.REQUIRED and not is_mandatory(move.strategy)
 
     def room(self) -> tuple[int | None, str]:
         """How many optional moves may be created, and why no more; hourly limits do not stop moves with approval."""
@@ -125,12 +114,7 @@ class OrderTerms:
         return ""
 
 
-AUTOMATIC = OrderTerms()
-
-
-async def create_migrations(
-    plan: Plan, store: MigrationStore, now: float, terms: OrderTerms = AUTOMATIC
-) -> list[PodMigration]:
+async def create_migrations(plan: Plan, store: MigrationStore, now: float, terms: OrderTerms) -> list[PodMigration]:
     """Store a migration for each move of a plan; the migration controller executes them."""
     moves, occasion = _select_moves(plan.moves, terms), format_instant(now)
     name = plan_name(occasion, *(f"{m.namespace}/{m.pod}/{m.uid}/{m.target}" for m in moves if terms.needs_approval(m)))
@@ -141,11 +125,10 @@ async def create_migrations(
         if move.proposal in torn:
             continue  # it would only wait for the missing one
         migration = make_migration(move, sizes[move.proposal], occasion)
-        if terms.timed and terms.is_optional(move):
-            migration = structs.replace(migration, spec=structs.replace(migration.spec, windowed=True))
+        spec = structs.replace(migration.spec, windowed=terms.timed and not is_mandatory(move.strategy))
         if terms.needs_approval(move):
-            spec = structs.replace(migration.spec, approval_required=True, plan=name)
-            migration = structs.replace(migration, spec=spec)
+            spec = structs.replace(spec, approval_required=True, plan=name)
+        migration = structs.replace(migration, spec=spec)
         try:
             ordered.append(await store.add(migration))
         except (ClusterError, StaleError) as error:  # such as a namespace that is being deleted
@@ -171,7 +154,7 @@ def _select_moves(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
     room, why = terms.room()
     proposals: dict[int, Counter[str]] = {}
     for move in moves:
-        if terms.is_optional(move):
+        if not is_mandatory(move.strategy):
             proposals.setdefault(move.proposal, Counter())[move.namespace] += 1
     taken: set[int] = set()
     spent: Counter[str] = Counter()
@@ -185,7 +168,7 @@ def _select_moves(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
             continue  # later ones may depend on this, too, but they are checked again at their start
         spent += namespaces
         taken.add(proposal)
-    kept = [move for move in moves if not terms.is_optional(move) or move.proposal in taken]
+    kept = [move for move in moves if is_mandatory(move.strategy) or move.proposal in taken]
     if len(kept) < len(moves):
         why = "; ".join(dict.fromkeys(reasons))
         _log.info("plan limited", moves=len(moves), created=len(kept), why=why)

@@ -101,10 +101,6 @@ class WorkQueue(Generic[K]):
             self.add_later(key, delay)
         return delay
 
-    def failures(self, key: K) -> int:
-        """The number of failures in a row."""
-        return self._failures.get(key, 0)
-
     def is_busy(self, key: K) -> bool:
         """Whether a worker has the key now."""
         return key in self._busy

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import structlog
 
@@ -24,7 +23,7 @@ from rescheduler.migration.observation import is_terminating
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryDecision, RecoveryReason, WorkloadState, make_events
+from rescheduler.recovery.decision import RecoveryDecision, RecoveryReason, WorkloadState, make_events
 from rescheduler.runtime.failure_detector import FailureDetector
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.reconciler import Reconciler
@@ -38,30 +37,12 @@ _SHARE = 10.0  # … and this many times as long as the look took, which is long
 _NOT_READY_DELAY = 2.0  # seconds until `may_act` is checked again
 _RETRY_DELAY = 60.0  # seconds between tries once the back-off is exhausted
 _MOST = 10_000  # workloads with a cooldown
-_MANY = 500  # pods
+_MANY = 500  # pods; with so many, deciding is done in a thread
 _OVERTAKEN = frozenset({404, 409})
 
 
 class RecoveryWriteRefusedError(ClusterError):
     """The API server refuses a write of recovery; it is retried later."""
-
-
-@dataclass
-class _Cooldown:
-    """Until when each workload is left alone."""
-
-    until: OrderedDict[RecordOwnerKey, float] = field(default_factory=OrderedDict)
-
-    def left(self, key: RecordOwnerKey) -> float:
-        """The seconds left."""
-        return self.until.get(key, 0.0) - asyncio.get_running_loop().time()
-
-    def start(self, key: RecordOwnerKey, seconds: float) -> None:
-        """Leave a workload alone for so many seconds."""
-        self.until.pop(key, None)
-        self.until[key] = asyncio.get_running_loop().time() + seconds
-        if len(self.until) > _MOST:
-            self.until.popitem(last=False)
 
 
 class RecoveryController(Reconciler[RecordOwnerKey]):
@@ -90,7 +71,8 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
         self._may_act = may_act
         self._detector = FailureDetector(informers.cache, live, informers.now, self._suspect)
         self._reader = WorkloadStateReader(owners, informers, live, self._detector.vanished)
-        self._cooldown = _Cooldown()
+        self._cooldowns: OrderedDict[RecordOwnerKey, float] = OrderedDict()
+        """Until when each workload is left alone, by the loop's clock."""
         self._events = EventQueue(recorder)
 
     async def run(self) -> None:
@@ -110,7 +92,8 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
 
     def format_key(self, key: RecordOwnerKey) -> str:
         """The workload with its kind."""
-        return _title(key)
+        kind, namespace, name = key
+        return f"{kind} {namespace}/{name}"
 
     def retry_delay(self, key: RecordOwnerKey) -> float | None:
         """Retry forever: a failing pod may never change again, so no event would queue it."""
@@ -119,12 +102,21 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
     def on_failure(self, key: RecordOwnerKey, delay: float | None) -> None:
         """Ignore events of its crashing pods until shortly before the next try."""
         if delay is not None:
-            self._cooldown.start(key, 0.9 * delay)
+            self._start_cooldown(key, 0.9 * delay)
+
+    def _cooldown_left(self, key: RecordOwnerKey) -> float:
+        return self._cooldowns.get(key, 0.0) - asyncio.get_running_loop().time()
+
+    def _start_cooldown(self, key: RecordOwnerKey, seconds: float) -> None:
+        self._cooldowns[key] = asyncio.get_running_loop().time() + seconds
+        self._cooldowns.move_to_end(key)
+        if len(self._cooldowns) > _MOST:
+            self._cooldowns.popitem(last=False)
 
     def _suspect(self, key: RecordOwnerKey) -> None:
         if key[1] in self._live.policy().excluded_namespaces:
             return
-        if (left := self._cooldown.left(key)) > 0:
+        if (left := self._cooldown_left(key)) > 0:
             self._queue.add_later(key, left)
         else:
             self._queue.add(key)
@@ -135,12 +127,12 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
             return None
         if not self._may_act():
             return _NOT_READY_DELAY
-        if (left := self._cooldown.left(key)) > 0:  # it changed while it was handled
+        if (left := self._cooldown_left(key)) > 0:  # it changed while it was handled
             return left
         clock = asyncio.get_running_loop().time
         started = clock()
         again = await self._recover(key)
-        self._cooldown.start(key, max(_REST, _SHARE * (clock() - started)))
+        self._start_cooldown(key, max(_REST, _SHARE * (clock() - started)))
         return again
 
     async def _recover(self, key: RecordOwnerKey) -> float | None:
@@ -152,7 +144,8 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
             if not isinstance(state, WorkloadState):
                 self._suspect(state)
                 return None
-            decision = await _decide(state)
+            many = len(state.pods) >= _MANY
+            decision = await asyncio.to_thread(decide, state) if many else decide(state)
             if not await self._record(state, decision):
                 state = await self._reader.refresh(key, state)
                 continue
@@ -189,12 +182,13 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
         if decision.creation is not None:
             await self._send(commands.create(decision.creation, "take the place of a pod that failed"), certain=True)
         all_done = True
-        removals = [_remove_record(each, labels.FAILURES) for each in decision.stale_copies]
-        removals += _remove_copies(state, decision)
-        for command in (*removals, *map(_deletion, decision.deletions)):
+        todo = [_remove_record(each, labels.FAILURES) for each in decision.stale_copies]
+        todo += _remove_copies(state, decision)
+        todo += [commands.delete(pod, "it fails on its node", as_seen=True) for pod in decision.deletions]
+        for command in todo:
             if not await self._send(command):
                 all_done = False
-                _log.debug("object changed concurrently, retrying", workload=_title(key), command=str(command))
+                _log.debug("object changed concurrently, retrying", workload=self.format_key(key), command=str(command))
         return all_done
 
     async def _send(self, command: Command, *, certain: bool = False) -> bool:
@@ -211,12 +205,7 @@ class RecoveryController(Reconciler[RecordOwnerKey]):
             self.count_outcome(outcome)
         fresh = self._events.add(decision.events)
         for reason, note in dict.fromkeys((each.reason, each.note) for each in fresh):
-            _log.info(note, workload=_title(key), reason=reason)
-
-
-async def _decide(state: WorkloadState) -> RecoveryDecision:
-    """Decide; with many pods in a thread."""
-    return decide(state) if len(state.pods) < _MANY else await asyncio.to_thread(decide, state)
+            _log.info(note, workload=self.format_key(key), reason=reason)
 
 
 def _list_settled(state: WorkloadState, decision: RecoveryDecision) -> list[str]:
@@ -240,11 +229,3 @@ def _remove_copies(state: WorkloadState, decision: RecoveryDecision) -> list[Com
 def _remove_record(replica_set: Json, key: str) -> Command:
     """The command that removes the copy of a record from a ReplicaSet."""
     return commands.patch(replica_set, {"metadata": {"annotations": {key: None}}}, "the record is gone")
-
-
-def _deletion(pod: Json) -> Command:
-    return commands.delete(pod, "it fails on its node", as_seen=True)
-
-
-def _title(key: RecordOwnerKey) -> str:
-    return f"{key[0]} {key[1]}/{key[2]}"

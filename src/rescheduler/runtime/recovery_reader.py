@@ -8,32 +8,115 @@ nodes, and a stale answer costs no pod. Pods that failed and are gone already co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import msgspec
+import numpy as np
 
 from rescheduler.config.live import LiveConfig
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
 from rescheduler.migration.observation import find_condition, is_terminating
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import Phase
-from rescheduler.model.objects import Node, Pod, Workload
+from rescheduler.model.objects import Claim, Node, Pod, Volume, Workload
+from rescheduler.model.shape import NodeTerm, Shape
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.columns import Columns, Mask
 from rescheduler.planning.guards import objection_to_recovery
 from rescheduler.planning.guards.base import GuardContext
+from rescheduler.planning.predicates.support.node_masks import NodeMasks
 from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.recovery.avoidance import allow_nodes
-from rescheduler.recovery.model import WorkloadState
+from rescheduler.recovery.decision import WorkloadState
 from rescheduler.recovery.record import EMPTY, WHOLE, RecordEntry, RecordError, parse_record
 from rescheduler.runtime.failure_detector import VanishedPods
 from rescheduler.runtime.informers import Informers
-from rescheduler.runtime.places import NodeFinder
 
 _SOURCE = "the API server"
 _SLICE = 200  # pods; then other tasks get a turn
+_FRESH = 1.0  # seconds; rebuilding the columns of 5,000 nodes for each failing workload would dominate
+
+
+Volumes = tuple[tuple[NodeTerm, ...], ...]
+"""The node affinity terms of each volume that is bound to nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeColumns:
+    """The nodes at one moment."""
+
+    at: float
+    masks: NodeMasks
+    names: tuple[str, ...]
+    is_open: Mask
+    """Nodes that accept new pods."""
+    unready_share: float
+
+
+class NodeFinder:
+    """Finds nodes that could take the replacement of a failed pod, by their labels, taints and conditions.
+
+    Recovery checks this before it reschedules a pod, to report when no node is left. The nodes come from the cache; the
+    predicates of planning judge them. Free room is not checked: it changes, and the scheduler waits for it.
+    """
+
+    def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
+        self._cache = cache
+        self._now = now
+        self._cached: _NodeColumns | None = None
+
+    @property
+    def unready_share(self) -> float:
+        """The share of nodes that are not ready, from 0 to 1."""
+        return self._columns().unready_share
+
+    def find(self, shape: Shape, template: Workload | None, volumes: Volumes) -> frozenset[str]:
+        """The nodes whose labels and taints suit a pod; a template replaces the pod's own node selector and affinity.
+
+        The pod's own affinity may exclude nodes because recovery had it avoid them.
+        """
+        nodes = self._columns()
+        if template is not None:
+            wanted = {"node_selector": template.node_selector, "node_affinity": template.node_affinity}
+            shape = msgspec.structs.replace(shape, **wanted)
+        mask = nodes.is_open & nodes.masks.tolerated(shape)
+        if (selected := nodes.masks.selected(shape)) is not None:
+            mask &= selected
+        for terms in volumes:
+            mask &= nodes.masks.any_of(terms)
+        return frozenset(nodes.names[index] for index in np.flatnonzero(mask))
+
+    def _columns(self) -> _NodeColumns:
+        now = self._now()
+        if self._cached is None or not 0.0 <= now - self._cached.at < _FRESH:
+            nodes = tuple(sorted(self._cache.rows("Node"), key=lambda node: str(node.name)))
+            columns = Columns(ClusterSnapshot(nodes=nodes))
+            unready = sum(not node.ready for node in nodes)
+            # Planning excludes more nodes, but the scheduler chooses the node of a replacement.
+            is_open = [node.ready and not node.unschedulable and not node.deleting for node in nodes]
+            self._cached = _NodeColumns(
+                at=now,
+                masks=NodeMasks(columns),
+                names=tuple(node.name for node in nodes),
+                is_open=np.array(is_open, np.bool_),
+                unready_share=unready / len(nodes) if nodes else 0.0,
+            )
+        return self._cached
+
+
+def volume_terms(cache: ClusterCache, pod: Pod) -> Volumes:
+    """The node affinity terms of a pod's volumes."""
+    found: list[tuple[NodeTerm, ...]] = []
+    for name in pod.shape.claims:
+        claim: Claim | None = cache.row("PersistentVolumeClaim", (pod.namespace, name))
+        volume: Volume | None = cache.row("PersistentVolume", claim.volume) if claim is not None else None
+        if volume is not None and volume.node_affinity is not None:
+            found.append(volume.node_affinity)
+    return tuple(found)
 
 
 class WorkloadStateReader:
@@ -108,7 +191,7 @@ class WorkloadStateReader:
         known: dict[object, frozenset[str]] = {}
         free: dict[str, frozenset[str]] = {}
         for uid, row in sorted(rows.items(), key=lambda item: (-ages.get(owners[item[0]], -1), item[0])):
-            shape, volumes, template = row.shape, self._node_finder.volume_terms(row), by_owner.get(owners[uid])
+            shape, volumes, template = row.shape, volume_terms(self._cache, row), by_owner.get(owners[uid])
             # With a template, the pod's own node affinity is ignored: each pod of a DaemonSet wants another node.
             wants = () if template is not None else (shape.node_selector, shape.node_affinity)
             alike = (owners[uid], wants, shape.tolerations, volumes)

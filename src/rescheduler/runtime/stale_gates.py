@@ -51,46 +51,29 @@ class StaleGateController(Reconciler[ObjectKey]):
         self._sender = sender
         self._now = now
         self._patience = patience
-        self._scheduled: set[ObjectKey] = set()
-        """Pods that have a timer."""
-        self._running = False
         cache.listen(self._changed)
 
     async def run(self) -> None:
         """Remove gates until cancelled."""
-        self._running = True
         for row in self._cache.rows("Pod"):
             self._schedule((row.namespace, row.name), row)
-        try:
-            await super().run()
-        finally:
-            self._running = False
-            self._scheduled.clear()
-
-    async def reconcile(self, key: ObjectKey) -> float | None:
-        """Remove the gate of a pod that still has it."""
-        again = await self._remove_gate(key)
-        if again is None:
-            self._scheduled.discard(key)
-        return again
+        await super().run()
 
     def retry_delay(self, key: ObjectKey) -> float | None:
         """Never give up."""
         return _RETRY_DELAY
 
     def _changed(self, kind: str, key: Any, _version: str) -> None:
-        if kind == "Pod" and self._running:
+        if kind == "Pod":
             self._schedule(key, self._cache.row("Pod", key))
 
     def _schedule(self, key: ObjectKey, row: Pod | None) -> None:
         """Set a timer for a gated pod; later changes of the pod do not postpone it."""
-        if row is None or row.deleting or labels.GATED not in row.annotations:
-            self._scheduled.discard(key)  # when the timer fires, there is nothing to do
-        elif key not in self._scheduled:
-            self._scheduled.add(key)
+        if row is not None and not row.deleting and labels.GATED in row.annotations:
             self._queue.add_later(key, self._time_left(row.created))
 
-    async def _remove_gate(self, key: ObjectKey) -> float | None:
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Remove the gate of a pod that still has it."""
         pod = await self._observer.find("Pod", *key)
         if pod is None or labels.GATED not in annotations_of(pod):
             return None

@@ -17,14 +17,13 @@ import structlog
 from rescheduler.kube.errors import ClusterError
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.usage.history import SystemOverhead, UsageHistory
 from rescheduler.usage.samples import UsageBackend, UsageError
 
 _log = structlog.stdlib.get_logger(__name__)
 
 _AT_ONCE = 5000
-
-Copied = Callable[[], Callable[[], ClusterSnapshot]]
 
 
 class UsagePoller:
@@ -61,15 +60,11 @@ class UsagePoller:
 
     async def run(self) -> None:
         """Poll until cancelled; the interval includes the time of a poll."""
-        clock = asyncio.get_running_loop().time
         opened: AbstractAsyncContextManager[object] = (
             self._source if isinstance(self._source, AbstractAsyncContextManager) else nullcontext()
         )
         async with opened:
-            while True:
-                due = clock() + self._every
-                await self.poll()
-                await asyncio.sleep(max(0.0, due - clock()))
+            await PeriodicTask("poll usage", self._every, self.poll).run()
 
     async def poll(self) -> None:
         """Poll once and store the samples. Raises nothing; `failure` says what went wrong."""
@@ -79,7 +74,7 @@ class UsagePoller:
             self._answered(now, await self._source.read(self._history.take))
         except (ClusterError, UsageError) as error:
             self._failed(str(error))
-        except Exception as error:  # noqa: BLE001 - one bad answer never stops the loop
+        except Exception as error:  # noqa: BLE001 - one bad answer is a failed poll, too
             _log.exception("internal error or malformed answer", source=type(self._source).__name__)
             self._failed(f"{type(error).__name__}: {error}")
         self.polled.set()

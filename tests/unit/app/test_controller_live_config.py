@@ -30,7 +30,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationStore
-from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.starting.holds import PauseWatcher
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.web.metrics import Metrics
 from tests.support.pod_migrations import migration_spec, pod_migration, replace

@@ -10,7 +10,7 @@ from rescheduler.migration.events import ObjectEvent
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
-from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.decision import RecoveryDecision, WorkloadState
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from rescheduler.recovery.settings import RecoverySettings
 from tests.support.pod_migrations import replace

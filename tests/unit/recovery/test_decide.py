@@ -8,8 +8,8 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoid_nodes
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryDecision
-from rescheduler.recovery.model import RecoveryReason as Reason
+from rescheduler.recovery.decision import RecoveryDecision
+from rescheduler.recovery.decision import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.recovery.settings import RecoverySettings
 from tests.support.pod_migrations import replace

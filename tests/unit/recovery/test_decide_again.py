@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryDecision
+from rescheduler.recovery.decision import RecoveryDecision
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from tests.unit.recovery.cases import (
     NOW,

@@ -10,8 +10,8 @@ from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.avoidance import avoid_nodes, avoided_nodes
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryDecision, WorkloadState
-from rescheduler.recovery.model import RecoveryReason as Reason
+from rescheduler.recovery.decision import RecoveryDecision, WorkloadState
+from rescheduler.recovery.decision import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from tests.unit.recovery.cases import (
     NOW,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryDecision
-from rescheduler.recovery.model import RecoveryReason as Reason
+from rescheduler.recovery.decision import RecoveryDecision
+from rescheduler.recovery.decision import RecoveryReason as Reason
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from tests.unit.recovery.cases import (
     NOW,

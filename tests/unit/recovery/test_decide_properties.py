@@ -11,7 +11,7 @@ from rescheduler.migration.observation import ready_seconds
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryOutcome, WorkloadState
+from rescheduler.recovery.decision import RecoveryOutcome, WorkloadState
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from rescheduler.recovery.settings import RecoverySettings, total_retries
 from tests.support.examples import examples

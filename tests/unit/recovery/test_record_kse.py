@@ -10,14 +10,13 @@ import pytest
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import RecoveryReason as Reason
-from rescheduler.recovery.model import WorkloadState
+from rescheduler.recovery.decision import RecoveryReason as Reason
+from rescheduler.recovery.decision import WorkloadState
 from rescheduler.recovery.record import (
     REASON,
-    KseRecord,
-    KseRecordError,
     NodeFailure,
     RecordEntry,
+    RecordError,
     describe_kse_record,
     format_record,
     merge_kse_record,
@@ -42,6 +41,10 @@ from tests.unit.recovery.cases import (
 DEPLOY = labels.KSE_RECORDS["Deployment"]
 
 
+def theirs(count: int, *nodes: str) -> RecordEntry:
+    return RecordEntry(count, {node: NodeFailure(NOW, REASON) for node in nodes})
+
+
 def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> WorkloadState:
     """A Deployment with kse-rescheduler's record."""
     found = deployment_case(*pods, replicas=replicas, retries=retries)
@@ -54,21 +57,21 @@ def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> Workl
         (
             "Deployment",
             '{"currentReschedulingTimes":2,"deployScheduledHosts":["n2","n1"]}',
-            {"": KseRecord(2, ("n1", "n2"))},
+            {"": theirs(2, "n1", "n2")},
         ),
-        ("Deployment", '{"currentReschedulingTimes":4,"deployScheduledHosts":null}', {"": KseRecord(4)}),
-        ("Job", '{"currentReschedulingTimes":1,"jobScheduledHosts":["n1"]}', {"": KseRecord(1, ("n1",))}),
-        ("Pod", '{"currentReschedulingTimes": 2, "podScheduledHosts": ["n1"]}', {"": KseRecord(2, ("n1",))}),
+        ("Deployment", '{"currentReschedulingTimes":4,"deployScheduledHosts":null}', {"": theirs(4)}),
+        ("Job", '{"currentReschedulingTimes":1,"jobScheduledHosts":["n1"]}', {"": theirs(1, "n1")}),
+        ("Pod", '{"currentReschedulingTimes": 2, "podScheduledHosts": ["n1"]}', {"": theirs(2, "n1")}),
         (
             "StatefulSet",
             '{"db-0":{"currentReschedulingTimes":2,"podScheduledHosts":["n1"]},"db-1":{"currentReschedulingTimes":1}}',
-            {"db-0": KseRecord(2, ("n1",)), "db-1": KseRecord(1)},
+            {"db-0": theirs(2, "n1"), "db-1": theirs(1)},
         ),
-        ("DaemonSet", "2", {"n3": KseRecord(2)}),
+        ("DaemonSet", "2", {"n3": theirs(2)}),
     ],
 )
-def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str, found: dict[str, KseRecord]) -> None:
-    assert parse_kse_record(kind, text, ["n3"]) == found
+def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str, found: dict[str, RecordEntry]) -> None:
+    assert parse_kse_record(kind, text, ["n3"], NOW) == found
 
 
 @pytest.mark.parametrize(
@@ -91,13 +94,13 @@ def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str,
     ],
 )
 def test_what_makes_no_sense_says_where(kind: str, text: str, why: str) -> None:
-    with pytest.raises(KseRecordError, match=why):
-        parse_kse_record(kind, text, ["n1"])
+    with pytest.raises(RecordError, match=why):
+        parse_kse_record(kind, text, ["n1"], NOW)
 
 
 def test_of_two_records_the_higher_count_and_all_nodes_stay() -> None:
     ours = {"": RecordEntry(count=1, nodes={"n1": NodeFailure(NOW - 5, "CrashLoopBackOff")}, revision="aaa")}
-    both = merge_kse_record(ours, {"": KseRecord(3, ("n1", "n2"))}, NOW)
+    both = merge_kse_record(ours, {"": theirs(3, "n1", "n2")}, 1000)
     nodes = {"n2": NodeFailure(NOW, REASON), "n1": NodeFailure(NOW - 5, "CrashLoopBackOff")}
     assert both == {"": RecordEntry(count=3, nodes=nodes, revision="aaa")}
 
@@ -173,7 +176,7 @@ def test_the_number_of_a_daemon_set_counts_on_nodes_where_pods_fail() -> None:
 
 def test_what_was_taken_over_is_told_in_words() -> None:
     assert (
-        describe_kse_record({"db-0": KseRecord(2, ("n1",)), "db-1": KseRecord(1)})
+        describe_kse_record({"db-0": theirs(2, "n1"), "db-1": theirs(1)})
         == "db-0: 2 retries, failed on n1; db-1: 1 retry"
     )
     assert describe_kse_record({}) == "no pod fails now"
@@ -181,6 +184,6 @@ def test_what_was_taken_over_is_told_in_words() -> None:
 
 def test_new_pods_avoid_the_nodes_of_before_as_soon_as_the_record_is_written() -> None:
     world = worlds.World()
-    text = format_record(merge_kse_record({}, {"": KseRecord(1, ("one",))}, worlds.NOW))
+    text = format_record({"": RecordEntry(1, {"one": NodeFailure(worlds.NOW, REASON)})})
     world.deployment({labels.SCHEDULING_RETRIES: "3", labels.FAILURES: text})
     assert set(world.placement_advisor().advise(worlds.new_pod()).avoid) == {"one"}

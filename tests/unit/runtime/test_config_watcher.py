@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
-from rescheduler.config.loader import ConfigFile, load
+from rescheduler.config.loader import ConfigFile, Origin, load
 from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.policy import Policy
-from rescheduler.runtime.config_watcher import ConfigWatcher, ReloadAudience, ReloadResult
+from rescheduler.runtime.config_watcher import ConfigWatcher, ReloadResult
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.configs import KNOWN, native
 from tests.support.examples import examples
@@ -64,12 +64,9 @@ class Stage:
         text = file.text()
         self.live_config = LiveConfig(file.read(text), self.now)
         self.live_config.listen(lambda: self.changes.append(self.live_config.config))
+        recorder = cast("EventRecorder", self)
         self.rereading = ConfigWatcher(
-            file,
-            text,
-            self.live_config,
-            ReloadAudience(self.counted.append, cast("EventRecorder", self), self.about),
-            lambda: self.now,
+            Origin(file, text), self.live_config, lambda: self.now, self.counted.append, recorder, self.about
         )
 
     async def about(self) -> Subject:

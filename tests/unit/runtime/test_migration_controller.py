@@ -20,10 +20,9 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.objects import Owner, Workload
-from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.migration_controller import WORKERS, MigrationController
-from rescheduler.runtime.observer import ControllerObserver
 from rescheduler.runtime.starting.gate import StartGate
 from tests.support.builders import pod
 from tests.support.pod_migrations import migration_spec, replace

@@ -14,7 +14,13 @@ from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, create_migrations, make_migration
+from rescheduler.runtime.planning_loop import (
+    OrderTerms,
+    capture_settled,
+    create_migrations,
+    make_migration,
+    plan_in_threads,
+)
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import OPTIMIZATION, planned
 from tests.support.pod_migrations import migration_spec, replace
@@ -44,6 +50,10 @@ def plan_of(*moves: Move) -> Plan:
 def hot() -> ClusterSnapshot:
     """Node a is over its threshold by one of its pods."""
     return cluster(node("a"), node("b"), node("c"), *(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
+
+
+def replan(snapshot: ClusterSnapshot) -> Plan:
+    return planned(snapshot, OPTIMIZATION)
 
 
 async def ordered(kept: Kept, *moves: Move, terms: OrderTerms | None = None, now: float = NOW) -> list[PodMigration]:
@@ -85,7 +95,7 @@ async def test_proposals_of_the_same_number_in_two_plans_are_different() -> None
     kept = Kept()
     moves = [replace(MOVE, pod=pod_name) for pod_name in ("x", "y")]
     await ordered(kept, *moves)
-    await create_migrations(plan_of(*moves), cast("MigrationStore", kept), NOW + 30)
+    await create_migrations(plan_of(*moves), cast("MigrationStore", kept), NOW + 30, OrderTerms())
     assert len({each.spec.proposal for each in kept.added}) == 2
 
 
@@ -114,19 +124,19 @@ async def test_after_a_member_that_could_not_be_ordered_the_rest_of_its_proposal
 
 async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
     migrations = MigrationCache()
-    cycle = Cycle(capture_settled(lambda: hot, migrations, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
-    (move,) = (await cycle.plan()).moves
+    capture = capture_settled(lambda: hot, migrations, 600.0)
+    (move,) = (await plan_in_threads(capture, replan)).moves
     migrations.put(replace(make_migration(move, 1, NOON), uid="m-uid", version="1"))
-    assert (await cycle.plan()).moves == ()
+    assert (await plan_in_threads(capture, replan)).moves == ()
 
 
 async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is_found() -> None:
     migrations = MigrationCache()
-    cycle = Cycle(capture_settled(lambda: hot, migrations, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
-    (move,) = (await cycle.plan()).moves
+    capture = capture_settled(lambda: hot, migrations, 600.0)
+    (move,) = (await plan_in_threads(capture, replan)).moves
     failed = MigrationStatus(phase=Phase.FAILED, completion_time=NOW - 10, message="it did not start")
     migrations.put(replace(make_migration(move, 1, NOON), status=failed, uid="m-uid", version="1"))
-    (other,) = (await cycle.plan()).moves
+    (other,) = (await plan_in_threads(capture, replan)).moves
     assert other.pod != move.pod
 
 

@@ -24,7 +24,7 @@ from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
-from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.decision import RecoveryDecision, WorkloadState
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime import recovery_controller
 from rescheduler.runtime.recovery_controller import RecoveryController

@@ -7,7 +7,7 @@ import pytest
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.recovery.model import RecoveryDecision
+from rescheduler.recovery.decision import RecoveryDecision
 from tests.unit.runtime.failing_world import ASKS, SPACE, body, pod
 from tests.unit.runtime.test_recovery_controller import Stage, a_minute, recovers, stage
 

@@ -13,8 +13,8 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import format_instant, parse_instant
+from rescheduler.recovery.decision import WorkloadState
 from rescheduler.recovery.failed_pods import detect_failure
-from rescheduler.recovery.model import WorkloadState
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import VanishedPods
 from rescheduler.runtime.migration_cache import MigrationCache

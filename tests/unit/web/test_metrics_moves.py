@@ -14,7 +14,7 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.migration import MigrationStatus, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.recovery.model import RecoveryOutcome
+from rescheduler.recovery.decision import RecoveryOutcome
 from rescheduler.strategies import discover
 from rescheduler.web.metrics import Metrics
 from tests.support.examples import examples

@@ -26,8 +26,9 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.revalidate import MoveVerdict, RequestedMove, Revalidator
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.starting.holds import Hold, Holds
-from rescheduler.runtime.starting.limits import ConcurrencyLimits
+from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line
+from rescheduler.runtime.starting.windows import Hold
 
 _SOON = 1.0
 _LATER = 5.0
@@ -71,18 +72,16 @@ class CachedRevalidator:
             policy, fresh = self._live.policy(), max(_FRESH, _SHARE * self._took)
             if self._revalidator is None or policy != self._policy or clock() - self._built > fresh:
                 started = clock()
+                snapshot, under_way = self._capture(), list(self._migrations.in_progress())
                 # Usage and columns take long in a large cluster: not in the event loop.
-                build = self._builder(policy)
-                self._revalidator, self._policy = await asyncio.to_thread(build), policy
+                self._revalidator = await asyncio.to_thread(
+                    lambda: Revalidator(with_inflight_moves(snapshot(), under_way, 0.0), policy)
+                )
+                self._policy = policy
                 verdict = await asyncio.to_thread(self._revalidator.check, wanted)
                 self._built, self._took = clock(), clock() - started
                 return verdict
             return await asyncio.to_thread(self._revalidator.check, wanted)
-
-    def _builder(self, policy: Policy) -> Callable[[], Revalidator]:
-        """Builds the revalidator of now, in a thread."""
-        snapshot, under_way = self._capture(), list(self._migrations.in_progress())
-        return lambda: Revalidator(with_inflight_moves(snapshot(), under_way, 0.0), policy)
 
 
 class StartGate:
@@ -116,18 +115,14 @@ class StartGate:
         if is_terminating(pod):
             return StartDecision(None, "the pod is being deleted", never=True)
         progress = _describe(scene, pod)
-        if hold := self._holds.check(migration, scene.now):
-            return self._held(scene, progress, hold)
-        if rival := self._rival(migration):
-            return self._later(scene, progress, f"migration {rival} is moving the pod")
-        if exceeded := self._limits.find_exceeded(migration, progress):
-            return self._queued(scene, progress, exceeded)
+        if (waiting := self._find_obstacle(scene, progress)) is not None:
+            return waiting
         removed = migration.spec.fixed_method is Method.REMOVE
         if removed and not has_finished(pod):
             return StartDecision(None, "it has not ended: only pods that have are removed", never=True)
         if not removed and scene.seen.controller is not None and (changing := rollout_reason(scene)):
             return self._later(scene, progress, changing)
-        wanted = _request(migration)
+        wanted = request_of(migration)
         if wanted.target and scene.seen.target is None:
             return StartDecision(None, f"there is no node {wanted.target}", never=True)
         return self._decide(scene, progress, await self._revalidator.check(wanted))
@@ -140,18 +135,28 @@ class StartGate:
             return StartDecision(None, verdict.reason, never=True)
         if not self.open:
             return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
-        if hold := self._holds.check(migration, scene.now):  # a pause may have begun during the check
-            return self._held(scene, progress, hold)
         progress = structs.replace(progress, method=verdict.method, target=verdict.target)
-        if rival := self._rival(migration):  # two migrations of one pod get the same verdict, and only one starts
-            return self._later(scene, progress, f"migration {rival} is moving the pod")
-        if exceeded := self._limits.find_exceeded(
-            migration, progress
-        ):  # now that the target is known, and time has passed
-            return self._queued(scene, progress, exceeded)
+        # Now that the target is known, and time has passed: a pause may have begun during the check, and of two
+        # migrations of one pod, which get the same verdict, only one starts.
+        if (waiting := self._find_obstacle(scene, progress)) is not None:
+            return waiting
         self._limits.grant(migration, progress)
         self._holds.note_start(migration)
         return StartDecision(progress)
+
+    def _find_obstacle(self, scene: StepContext, progress: MigrationStatus) -> StartDecision | None:
+        """What keeps a migration waiting whatever the rules say: a hold, a rival, or a limit."""
+        migration = scene.migration
+        if hold := self._holds.check(migration, scene.now):
+            return self._held(scene, progress, hold)
+        if rival := self._rival(migration):
+            return self._later(scene, progress, f"migration {rival} is moving the pod")
+        if exceeded := self._limits.find_exceeded(migration, progress):
+            # A planned move times out while it waits for a limit, a move ordered by hand does not.
+            if migration.spec.by_hand:
+                return StartDecision(None, exceeded, _SOON, known=_known(scene, progress))
+            return self._later(scene, progress, exceeded, _SOON)
+        return None
 
     def _held(self, scene: StepContext, progress: MigrationStatus, hold: Hold) -> StartDecision:
         """Wait for a hold to end; fail a migration whose target is gone."""
@@ -173,32 +178,29 @@ class StartGate:
 
     def still_waits(self, migration: PodMigration, now: float) -> bool:
         """Whether checking a pending migration again would give the same answer, or is left to the next leader."""
-        if not self.open:
+        if migration.status.phase is not Phase.PENDING or not self.open:
             return migration.status.phase is Phase.PENDING
-        if self._holds.is_held(migration):
-            return self._holds.has_reported(migration, now)
-        grows_stale = not migration.spec.by_hand
-        return self._limits.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
+        if (hold := self._holds.find(migration)) is not None:
+            return self._holds.has_reported(migration, hold, now)
+        if migration.spec.paused or not is_in_line(migration):
+            return False
+        if not migration.spec.by_hand and self._is_late(migration, now):
+            return False
+        return bool(self._limits.find_exceeded(migration, migration.status))
 
     @contextmanager
     def reserve(self, migration: PodMigration) -> Iterator[None]:
         """Count a migration against the limits during its check: only one of many is checked for the same place."""
-        if migration.status.phase is not Phase.PENDING or self._holds.is_held(migration):
+        if migration.status.phase is not Phase.PENDING or self._holds.find(migration) is not None:
             yield
             return
         self._limits.reserve(migration, structs.replace(migration.status, target=migration.spec.target))
         try:
             yield
         finally:
-            known = self._migrations.get((migration.namespace, migration.name))
+            known = self._migrations.get(migration.key)
             if known is None or known.status.phase is Phase.PENDING:
-                self._limits.release((migration.namespace, migration.name))
-
-    def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> StartDecision:
-        """Wait for a limit: a planned move times out meanwhile, a move ordered by hand does not."""
-        if scene.migration.spec.by_hand:
-            return StartDecision(None, reason, _SOON, known=_known(scene, progress))
-        return self._later(scene, progress, reason, _SOON)
+                self._limits.release(migration.key)
 
     def _later(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> StartDecision:
         if self._is_late(scene.migration, scene.now):
@@ -215,7 +217,8 @@ class StartGate:
         return now - max(waits_since) > timeout
 
 
-def _request(migration: PodMigration) -> RequestedMove:
+def request_of(migration: PodMigration) -> RequestedMove:
+    """What a migration asks the rules for."""
     order, progress = migration.spec, migration.status
     return RequestedMove(
         migration.namespace,

@@ -32,14 +32,12 @@ Replicas = Callable[[str, ObjectReference], int | None]
 """The replicas that an owner in a namespace should have; None if unknown."""
 
 
-def _unknown(_namespace: str, _owner: ObjectReference) -> int | None:
-    return None
-
-
 class ConcurrencyLimits:
     """Counts the migrations under way, and those that were just granted."""
 
-    def __init__(self, migrations: MigrationCache, live: LiveConfig, replicas: Replicas = _unknown) -> None:
+    def __init__(
+        self, migrations: MigrationCache, live: LiveConfig, replicas: Replicas = lambda namespace, owner: None
+    ) -> None:
         self._migrations = migrations
         self._live = live
         self._replicas = replicas
@@ -51,7 +49,7 @@ class ConcurrencyLimits:
     def find_exceeded(self, migration: PodMigration, progress: MigrationStatus) -> str:
         """Return the limit that stops a migration with this progress; empty if none does."""
         wanted = footprint(migration, progress)
-        taken = list(self._taken((migration.namespace, migration.name)))
+        taken = list(self._taken(migration.key))
         if wanted.proposal and any(each.proposal == wanted.proposal for each in taken):
             return ""  # the other moves of its proposal have started, and wait for it
         limits = self._live.concurrency()
@@ -82,22 +80,16 @@ class ConcurrencyLimits:
         of_these = "1 replica" if replicas == 1 else f"{number} replicas"
         return limits.of_workload(replicas), f", {limits.per_workload} of {of_these}"
 
-    def still_waits(self, migration: PodMigration) -> bool:
-        """Whether a queued migration still exceeds a limit, the same or another; cheap, because it is called often."""
-        if migration.spec.paused or not is_in_line(migration):
-            return False
-        return bool(self.find_exceeded(migration, migration.status))
-
     def reserve(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count a migration during its check."""
-        key = (migration.namespace, migration.name)
+        key = migration.key
         self._granted[key] = (progress.attempts, footprint(migration, progress))
         self._reserved.add(key)
 
     def grant(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count a migration that starts."""
         self.reserve(migration, progress)
-        self._reserved.discard((migration.namespace, migration.name))
+        self._reserved.discard(migration.key)
 
     def has_granted(self, key: ObjectKey) -> bool:
         """Whether a migration that is still pending in the cache is about to start."""
@@ -121,7 +113,7 @@ class ConcurrencyLimits:
             elif key != apart:
                 yield granted
         for each in self._migrations.in_progress():
-            if (each.namespace, each.name) != apart:
+            if each.key != apart:
                 yield footprint(each, each.status)
 
 

@@ -27,11 +27,17 @@ _GRANTED_FOR = 60.0  # seconds within which a granted start is visible in the ca
 
 
 @dataclass(frozen=True, slots=True)
-class WindowHold:
-    """Why a move may not start yet, and the earliest time at which it may."""
+class Hold:
+    """Why a migration may not start now."""
 
     reason: str
-    until: float
+    until: float = 0.0
+    """The earliest time at which it may; infinite if it never may, 0.0 if that depends on a person."""
+
+    @property
+    def never(self) -> bool:
+        """Whether it may never start."""
+        return self.until == inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +50,16 @@ class _HourlyLimit:
     begun: Sequence[float]
     where: str = ""
 
-    def hold(self) -> WindowHold | None:
+    def hold(self) -> Hold | None:
         """Why those that want to start may not yet; None if they may."""
         over = len(self.begun) + self.wanted - self.most
         if over <= 0:
             return None
         if over > len(self.begun):
             too_many = f"its {self.wanted} moves{self.where}, which belong together"
-            return WindowHold(f"{too_many}, are more than {self.field} ({self.most})", inf)
+            return Hold(f"{too_many}, are more than {self.field} ({self.most})", inf)
         until = sorted(self.begun)[over - 1] + COUNTS
-        return WindowHold(f"{self.describe()}: not before {format_instant(until)}", until)
+        return Hold(f"{self.describe()}: not before {format_instant(until)}", until)
 
     def describe(self, waiting: int = 0) -> str:
         """The counts in words: started, created but not started, and allowed."""
@@ -73,7 +79,7 @@ class TimeWindows:
         """When each optional move last started, including deleted ones."""
         self._granted: dict[ObjectKey, float] = {}
         """When each start was granted that the cache does not show yet."""
-        self._outlook: tuple[Schedule | None, float, float, WindowHold | None] = (None, 0.0, 0.0, None)
+        self._outlook: tuple[Schedule | None, float, float, Hold | None] = (None, 0.0, 0.0, None)
         """The schedule last evaluated, from when to when the result holds, and the result."""
         for migration in migrations.all():
             self._note(migration)
@@ -105,7 +111,7 @@ class TimeWindows:
         reason, full = hour.describe(len(set(self._ordered()) - begun.keys())), hour.hold()
         return reason if full is None else f"{reason}: none before {format_instant(full.until)}"
 
-    def check(self, migration: PodMigration) -> WindowHold | None:
+    def check(self, migration: PodMigration) -> Hold | None:
         """Why a pending migration may not start yet; None if it may."""
         if not counts_for_hour(migration) or migration.status.phase is not Phase.PENDING:
             return None
@@ -117,7 +123,7 @@ class TimeWindows:
     def note_start(self, migration: PodMigration) -> None:
         """Count a migration that starts."""
         if counts_for_hour(migration):
-            self._granted[migration.namespace, migration.name] = self._now()
+            self._granted[migration.key] = self._now()
 
     def needed(self, now: float) -> set[ObjectKey]:
         """The finished migrations that must be kept because they count for the hour."""
@@ -125,34 +131,33 @@ class TimeWindows:
 
     def _is_ahead(self, member: PodMigration, now: float) -> bool:
         """Whether a member of the proposal has completed, or is about to start."""
-        granted = self._granted.get((member.namespace, member.name))
+        granted = self._granted.get(member.key)
         return member.status.phase is Phase.COMPLETED or (granted is not None and now - granted < _GRANTED_FOR)
 
-    def _outside(self, now: float) -> WindowHold | None:
+    def _outside(self, now: float) -> Hold | None:
         """Why no window is open; cached until the next change of the schedule, because every waiting migration asks."""
         schedule = self._live.policy().when.schedule
         known, since, until, held = self._outlook
         if known is not schedule or not since <= now < until:
             change = schedule.next_change(now)
-            held = None if schedule.open_at(now) else self._closed(schedule, change)
+            if schedule.open_at(now):
+                held = None
+            elif change is None:
+                held = Hold("no time window (when.windows) opens any more", inf)
+            else:
+                when = f"{schedule.local(change)} {schedule.time_zone}"
+                held = Hold(f"no time window is open before {when} (when.windows)", change)
             self._outlook = (schedule, now, inf if change is None else change, held)
         return held
 
-    @staticmethod
-    def _closed(schedule: Schedule, opens: float | None) -> WindowHold:
-        if opens is None:
-            return WindowHold("no time window (when.windows) opens any more", inf)
-        when = f"{schedule.local(opens)} {schedule.time_zone}"
-        return WindowHold(f"no time window is open before {when} (when.windows)", opens)
-
-    def _too_many(self, migration: PodMigration, members: Sequence[PodMigration], now: float) -> WindowHold | None:
+    def _too_many(self, migration: PodMigration, members: Sequence[PodMigration], now: float) -> Hold | None:
         """The hourly limit that holds it the longest; each move of a proposal counts."""
         timing = self._live.policy().when
         if not timing.counts:
             return None
         begun = self._within_the_hour(now)
         for each in (migration, *members):
-            begun.pop((each.namespace, each.name), None)  # another attempt is not another start
+            begun.pop(each.key, None)  # another attempt is not another start
         found = [hour.hold() for hour in _hours(timing, migration, members, begun)]
         if timing.moves_per_hour_per_namespace is not None:
             found.append(_unknown(migration, members, now))
@@ -160,11 +165,7 @@ class TimeWindows:
 
     def _ordered(self) -> Iterator[ObjectKey]:
         """The created moves that have not started yet."""
-        return (
-            (each.namespace, each.name)
-            for each in self._migrations.active()
-            if counts_for_hour(each) and is_ordered(each)
-        )
+        return (each.key for each in self._migrations.active() if counts_for_hour(each) and is_ordered(each))
 
     def _within_the_hour(self, now: float) -> dict[ObjectKey, float]:
         """The start times that count for the hour, including granted starts."""
@@ -173,7 +174,7 @@ class TimeWindows:
         return self._begun | self._granted
 
     def _note(self, migration: PodMigration) -> None:
-        started, key = migration.status.start_time, (migration.namespace, migration.name)
+        started, key = migration.status.start_time, migration.key
         if migration.status.phase is not Phase.PENDING:
             self._granted.pop(key, None)
         if not counts_for_hour(migration) or started is None or self._begun.get(key) == started:
@@ -201,12 +202,12 @@ def _hours(
             yield _HourlyLimit(FIELD, timing.moves_per_hour_per_namespace, wanted, there, f" in {name}")
 
 
-def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> WindowHold | None:
+def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> Hold | None:
     """The moves of a proposal are stored one after the other; until all are there, their namespaces are unknown."""
     stored = (migration.metadata.creation_timestamp or now) + STORE_TIMEOUT
     if len(members) >= migration.spec.members - 1 or now > stored:
         return None
-    return WindowHold("not all moves that belong to it are stored yet", stored)
+    return Hold("not all moves that belong to it are stored yet", stored)
 
 
 def _count_moves(moves: int) -> str:

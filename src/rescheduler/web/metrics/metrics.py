@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from rescheduler import __version__
 from rescheduler.config.live import LiveConfig
 from rescheduler.model.migration import Phase
-from rescheduler.recovery.model import RecoveryOutcome
+from rescheduler.recovery.decision import RecoveryOutcome
 from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.runtime.informers import InformerStatus
 from rescheduler.runtime.usage_poller import UsagePoller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.holds import Holds, PauseWatcher
 from rescheduler.runtime.starting.windows import TimeWindows
 from tests.unit.runtime.migrations import NOW
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rescheduler.config.live import LiveConfig
     from rescheduler.kube.pause_state import PauseDetails
     from rescheduler.runtime.migration_cache import MigrationCache
-    from rescheduler.runtime.pause_watcher import PauseWatcher
 
 
 @dataclass

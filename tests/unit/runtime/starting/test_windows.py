@@ -21,7 +21,7 @@ from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.planning_loop import OrderTerms, create_migrations
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartDecision, StartGate
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
-from rescheduler.runtime.starting.windows import TimeWindows, WindowHold
+from rescheduler.runtime.starting.windows import Hold, TimeWindows
 from tests.support.builders import cluster, node
 from tests.support.live import live
 from tests.support.planning import planned
@@ -257,7 +257,7 @@ def test_one_that_is_begun_again_is_not_one_more() -> None:
     again = waiting("m", start_time=NOW - 60, attempts=1)
     stage.migrations.put(again)
     assert stage.hours.check(again) is None
-    assert isinstance(stage.hours.check(numbered(2)), WindowHold)
+    assert isinstance(stage.hours.check(numbered(2)), Hold)
 
 
 def test_who_was_let_begin_and_did_not_takes_nobodys_place_for_long() -> None:
@@ -329,7 +329,7 @@ def test_where_both_limits_hold_a_move_the_one_that_does_so_for_longer_is_told()
     assert here is not None
     assert there is not None
     told = "1 move has begun in shop within the hour, and 1 may (when.movesPerHourPerNamespace)"
-    assert here == WindowHold(f"{told}: not before 2027-01-15T08:30:01Z", NOW + 1801)
+    assert here == Hold(f"{told}: not before 2027-01-15T08:30:01Z", NOW + 1801)
     assert there.until == NOW + 601
 
 
@@ -346,7 +346,7 @@ def test_moves_that_belong_together_begin_only_if_all_may_in_each_of_their_names
     stage.clock.now += 61
     assert stage.hours.check(members[0]) is None
     stage.timing = in_each(1)
-    hopeless = WindowHold(
+    hopeless = Hold(
         "its 2 moves in bank, which belong together, are more than when.movesPerHourPerNamespace (1)", math.inf
     )
     assert stage.hours.check(members[0]) == hopeless

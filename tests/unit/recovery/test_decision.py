@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rescheduler.recovery.model import RecoveryOutcome, RecoveryReason
+from rescheduler.recovery.decision import RecoveryOutcome, RecoveryReason
 
 PAGE = (Path(__file__).parents[3] / "docs" / "failed-pods.md").read_text()
 REASONS = {str(each) for each in RecoveryReason}

@@ -14,8 +14,8 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, SteeringMethod
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference, PodMigration
+from rescheduler.runtime.executor import ControllerObserver
 from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.runtime.observer import ControllerObserver
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 MINE = under_way("mine", controller=WEB_SET, workload=WEB)
