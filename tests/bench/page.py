@@ -33,9 +33,7 @@ from rescheduler.web.node_stats import NodeStatsTracker
 from rescheduler.web.push import Broadcaster, EventHub, Subscriber
 from rescheduler.web.responses import JsonBody, encode_json
 from rescheduler.web.state import PageState
-from rescheduler.web.views.moves import migrations
-from rescheduler.web.views.nodes import columns
-from rescheduler.web.views.overview import overview, search
+from rescheduler.web.views import columns, migrations, overview, search
 from tests.bench.skewed import nodes_of, objects, workloads_of
 from tests.support.pod_migrations import migration_spec
 from tests.support.showing import Stage

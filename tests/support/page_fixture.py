@@ -22,7 +22,7 @@ from aiohttp import web
 from rescheduler.model.json import Json
 from rescheduler.web.api import PageFiles
 from rescheduler.web.responses import HttpError, json_response
-from rescheduler.web.views.overview import captions
+from rescheduler.web.views import captions
 from tests.support import page_documents
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.testbed.processes import until

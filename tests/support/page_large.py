@@ -13,17 +13,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from rescheduler.decode.reader import without_gc
-from rescheduler.web.actions import ActionHandlers, ActionRoutes
+from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.auth import PageAccess, RequestChecks
 from tests.bench.skewed import nodes_of, objects, workloads_of
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.support.showing import Stage
-
-
-class _Nothing:
-    """What can be done where nobody can sign in."""
-
-    state = ("kube-system", "kube-rescheduler-state")
 
 
 @dataclass(frozen=True)
@@ -44,6 +38,7 @@ def large_page(nodes: int, pods: int) -> Iterator[Large]:
         for text in objects(planned, workloads_of(planned, rolled)):
             kind = text.partition('"kind": "')[2].partition('"')[0]
             stage.watching.cache.put(kind, text.encode())
-    actions = ActionRoutes(RequestChecks(), cast("PageAccess", None), cast("ActionHandlers", _Nothing()))
+    state = ("kube-system", "kube-rescheduler-state")
+    actions = ActionRoutes(RequestChecks(), cast("PageAccess", None), {}, state, stage.watching.migrations)
     with pages_in_thread(stage.page.api, actions) as server:
         yield Large(stage, server)

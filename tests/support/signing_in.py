@@ -117,11 +117,10 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
             page.heard.append("a pause has changed")
 
         recorder = EventRecorder(own, "test", own.clock.now)
-        handlers = PageActions(
-            own, recorder, PauseStore(own, namespace, STATE), page.migrations, hear, empties=lambda: True
-        )
-        access = RequestChecks(local=local)
-        actions = ActionRoutes(access, PageAccess(ReviewClient(own), lambda: page.time), handlers)
+        pauses = PauseStore(own, namespace, STATE)
+        handlers = PageActions(own, recorder, pauses, hear, empties=lambda: True).handlers
+        access, people = RequestChecks(local=local), PageAccess(ReviewClient(own), lambda: page.time)
+        actions = ActionRoutes(access, people, handlers, (namespace, STATE), page.migrations)
         async with serve(WebApp(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:
             yield page
 

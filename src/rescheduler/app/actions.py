@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.app import maintenance, move
-from rescheduler.kube.approval import ApprovalOutcome, ApprovalResult, add_group_members, approve
+from rescheduler.kube.approval import ApprovalOutcome, ApprovalResult, approve
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventRecorder
@@ -25,9 +25,15 @@ from rescheduler.kube.pause_state import PauseStore
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.strategies import name_mandatory
-from rescheduler.web.actions import MoveRequest
+from rescheduler.web.actions import (
+    ActionHandler,
+    ApproveRequest,
+    MaintenanceRequest,
+    MoveRequest,
+    PauseRequest,
+    ResumeRequest,
+)
 from rescheduler.web.responses import HttpError
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -45,33 +51,32 @@ class PageActions:
     client: ApiClient
     recorder: EventRecorder
     pausing: PauseStore
-    migrations: MigrationCache
     heard: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica applies it at once."""
     empties: Callable[[], bool]
 
     @property
-    def state(self) -> tuple[str, str]:
-        """Namespace and name of the ConfigMap with the pause."""
-        return self.pausing.namespace, self.pausing.name
+    def handlers(self) -> dict[str, ActionHandler]:
+        """The handlers, by action."""
+        return {
+            "pause": self.pause,
+            "resume": self.resume,
+            "approve": self.approve,
+            "migrate": self.migrate,
+            "maintenance": self.maintain,
+        }
 
-    def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
-        """Add the migrations that belong to the same proposals."""
-        chosen = [found for key in keys if (found := self.migrations.get(key)) is not None]
-        all_of_them = add_group_members(chosen, self.migrations.active())
-        return list(dict.fromkeys([*keys, *((each.namespace, each.name) for each in all_of_them)]))
-
-    async def pause(self, by: str, reason: str) -> str:
+    async def pause(self, by: str, request: PauseRequest) -> str:
         """Pause rescheduling."""
         async with _translated_errors("pause"):
-            now = await self.pausing.pause(by, reason)
+            now = await self.pausing.pause(by, request.reason)
             await self.heard()
-        if (now.by, now.reason) != (by, reason):
+        if (now.by, now.reason) != (by, request.reason):
             why = f" ({now.reason})" if now.reason else ""
             return f"Rescheduling is paused already, by {now.by}{why}: nothing has changed."
         return "Rescheduling is paused: what is under way is finished, and nothing new begins until it is resumed."
 
-    async def resume(self, by: str) -> str:
+    async def resume(self, by: str, _request: ResumeRequest) -> str:
         """Resume rescheduling."""
         async with _translated_errors("resume"):
             before = await self.pausing.resume(by)
@@ -80,10 +85,10 @@ class PageActions:
             return "Rescheduling was not paused: nothing has changed."
         return f"Rescheduling goes on after {before.by} had paused it: the next plan is made within seconds."
 
-    async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
+    async def approve(self, by: str, request: ApproveRequest) -> str:
         """Approve migrations."""
         async with _translated_errors("approve"):
-            answers = await self._approve_all(by, migrations)
+            answers = await self._approve_all(by, [(each.namespace, each.name) for each in request.migrations])
         refused = [each for each in answers if each.outcome is ApprovalOutcome.REFUSED]
         approved = sum(each.outcome is ApprovalOutcome.APPROVED for each in answers)
         before = len(answers) - approved - len(refused)
@@ -120,8 +125,9 @@ class PageActions:
             "comes, if nothing speaks against it then."
         )
 
-    async def maintain(self, by: str, node: str, *, on: bool) -> str:
+    async def maintain(self, by: str, request: MaintenanceRequest) -> str:
         """Label a node for maintenance, or remove the label."""
+        node, on = request.node, request.on
         async with _translated_errors("maintenance"):
             marked = await maintenance.mark_one(self.client, node, maintenance=on)
             if not marked.changed:

@@ -163,7 +163,7 @@ class AdmissionServices:
     async def _keep(self) -> None:
         with suppress(ClusterError):  # the registration has logged it
             await self._registration.keep()
-        self._context.metrics.replica.set_webhook_in_force(yes=self._registration.in_force)
+        self._context.metrics.webhook_in_force = self._registration.in_force
         self._failures = 0 if self._registration.in_force else self._failures + 1
         if self._registration.in_force:
             self._last_in_force = time.monotonic()

@@ -269,7 +269,7 @@ def _watch_config(context: AppContext, origin: Origin | None) -> list[Runnable]:
     if origin is None:
         return []
     own_object = OwnObject(context, MigrationObserver(context.own))
-    count = context.metrics.config.count_reload
+    count = context.metrics.count_reload
     watcher = ConfigWatcher(origin, context.live, context.now, count, context.recorder, own_object.subject)
     return [PeriodicTask("re-read configuration", EVERY, watcher.check)]
 

@@ -21,7 +21,6 @@ from rescheduler.planning.outcomes import find_backoffs
 from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.planning_loop import capture_settled
-from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
 from rescheduler.web.auth import PageAccess, RequestChecks
@@ -29,7 +28,7 @@ from rescheduler.web.metrics import MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache, PlanningFunctions
 from rescheduler.web.server import WebApp, serve
-from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState, ReplicaInfo, UsageStatus
+from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState, ReplicaInfo
 
 _RESTING_EVERY = 15.0  # seconds: counting goes through all kept migrations, of which there may be very many
 Checks = Mapping[str, Callable[[], str]]
@@ -64,7 +63,7 @@ class WebServer:
     def show_plan(self, plan: Plan, at: float, seconds: float) -> None:
         """Show the leader's newest plan."""
         if self._page is not None:
-            self._page.plans.put(plan, at, seconds)
+            self._page.state.plans.put(plan, at, seconds)
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -87,19 +86,23 @@ class WebServer:
             context.own,
             context.recorder,
             context.pause_store,
-            context.informers.migrations,
             context.pauses.refresh,
             empties=lambda: any(map(is_mandatory, context.live.policy().strategies_anywhere)),
         )
-        return ActionRoutes(access, PageAccess(ReviewClient(context.own)), actions)
+        return ActionRoutes(
+            access,
+            PageAccess(ReviewClient(context.own)),
+            actions.handlers,
+            (context.pause_store.namespace, context.pause_store.name),
+            context.informers.migrations,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page's API, its plans and its state."""
+    """The page's API and its state."""
 
     api: Api
-    plans: PlanCache
     state: PageState
 
 
@@ -130,10 +133,10 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
         paused=context.pauses.current,
         health=lambda: _health(context, replica, checks),
         measuring=refresher,
-        usage=lambda: _usage(usage.current),
+        usage=lambda: usage.current,
         local=local,
     )
-    return Page(Api(state), plans, state)
+    return Page(Api(state), state)
 
 
 def _replica(context: AppContext) -> ReplicaInfo:
@@ -159,12 +162,6 @@ def _guard_context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
     methods = MethodChooser(snapshot, workloads, policy.migration_method)
     empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
     return GuardContext(policy, snapshot, workloads, methods, empty)
-
-
-def _usage(poller: UsagePoller | None) -> UsageStatus:
-    if poller is None:
-        return UsageStatus()
-    return UsageStatus(poller.last, poller.failure)
 
 
 def _health(context: AppContext, replica: ReplicaInfo, checks: Checks) -> list[ComponentHealth]:
@@ -206,13 +203,13 @@ def _sources(context: AppContext, page: Page | None) -> MetricSources:
         leading=context.is_leading,
         fresh=lambda: not informers.why_not_ready(),
         kinds=informers.statuses,
-        stats=page.state.loads.stats if page is not None else None,
+        stats=page.state.loads.stats if page is not None else lambda: None,
         migrations=migrations.count,
         awaiting=lambda: sum(each.awaits_approval for each in migrations.active()),
         resting=_every(_RESTING_EVERY, resting),
         paused=lambda: pauses.current() is not None if pauses.known else None,
         window_open=lambda: live.policy().when.schedule.open_at(now()),
-        viewers=(lambda: page.api.readers) if page is not None else None,
+        viewers=lambda: page.api.readers if page is not None else None,
         metering=lambda: context.usage.current,
         live_config=lambda: live,
     )

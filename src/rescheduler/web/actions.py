@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import msgspec
 import structlog
 from aiohttp import http_exceptions, web
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
+from rescheduler.kube.approval import add_group_members
 from rescheduler.kube.reviews import ResourceAttributes, User
-from rescheduler.model.json import ObjectKey
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.auth import PageAccess, RequestChecks, peer
 from rescheduler.web.responses import HttpError, json_response
 
@@ -102,30 +104,30 @@ def decode_request(action: str, body: bytes) -> ActionRequest:
         raise HttpError(400, f"the body is not JSON: {error}") from None
 
 
-def required_rights(wanted: ActionRequest, state: tuple[str, str]) -> list[ResourceAttributes]:
-    """List the rights that a request needs; `state` is the namespace and name of the ConfigMap with the pause."""
-    resource, group = MIGRATIONS
-    match wanted:
-        case PauseRequest() | ResumeRequest():
-            return [ResourceAttributes("patch", "configmaps", "", *state)]
-        case ApproveRequest():
-            namespaces = sorted({each.namespace for each in wanted.migrations})
-            return [ResourceAttributes("patch", resource, group, namespace) for namespace in namespaces]
-        case MoveRequest():
-            return [ResourceAttributes("create", resource, group, wanted.namespace)]
-        case MaintenanceRequest():
-            return [ResourceAttributes("patch", "nodes", name=wanted.node)]
-
-
-def page_rights(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
+def page_rights(pause_state: tuple[str, str]) -> dict[str, ResourceAttributes]:
     """List the cluster-wide right behind each kind of button."""
     resource, group = MIGRATIONS
     return {
-        "pause": ResourceAttributes("patch", "configmaps", "", *state),
+        "pause": ResourceAttributes("patch", "configmaps", "", *pause_state),
         "approve": ResourceAttributes("patch", resource, group),
         "migrate": ResourceAttributes("create", resource, group),
         "maintenance": ResourceAttributes("patch", "nodes"),
     }
+
+
+def required_rights(request: ActionRequest, pause_state: tuple[str, str]) -> list[ResourceAttributes]:
+    """List the rights that a request needs; `pause_state` is the namespace and name of the ConfigMap with the pause."""
+    rights = page_rights(pause_state)
+    match request:
+        case PauseRequest() | ResumeRequest():
+            return [rights["pause"]]
+        case ApproveRequest():
+            namespaces = sorted({each.namespace for each in request.migrations})
+            return [replace(rights["approve"], namespace=namespace) for namespace in namespaces]
+        case MoveRequest():
+            return [replace(rights["migrate"], namespace=request.namespace)]
+        case MaintenanceRequest():
+            return [replace(rights["maintenance"], name=request.node)]
 
 
 def _format_problem(message: str, kind: type[ActionRequest]) -> str:
@@ -133,48 +135,37 @@ def _format_problem(message: str, kind: type[ActionRequest]) -> str:
     found = _SECTION.match(message)
     what, path = (found[1], found[2] or "") if found else (message, "")
     path = path.lstrip(".")
+    prefix = f"{path}." if path else ""
     if unknown := _UNKNOWN.fullmatch(what):
         inner = MigrationRef if path.startswith("migrations[") else kind
         allowed = ", ".join(inner.__struct_fields__) or "none"
-        return f"{_joined(path, ascii(unknown[1][:80])[1:-1])}: unknown field; allowed are: {allowed}"
+        return f"{prefix}{ascii(unknown[1][:80])[1:-1]}: unknown field; allowed are: {allowed}"
     if missing := _MISSING.fullmatch(what):
-        return f"{_joined(path, missing[1])}: is needed"
+        return f"{prefix}{missing[1]}: is needed"
     return f"{path or 'the body'}: {what[:1].lower()}{what[1:]}"
 
 
-def _joined(path: str, field: str) -> str:
-    return f"{path}.{field}" if path else field
-
-
-class ActionHandlers(Protocol):
-    """Carries out requests of the user `by`.
-
-    Each method returns a sentence about what happens next; HttpError says why not.
-    """
-
-    @property
-    def state(self) -> tuple[str, str]:
-        """Namespace and name of the ConfigMap with the pause."""
-
-    def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
-        """Add the migrations that belong to the same proposals."""
-
-    async def pause(self, by: str, reason: str) -> str: ...
-
-    async def resume(self, by: str) -> str: ...
-
-    async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str: ...
-
-    async def migrate(self, by: str, wanted: MoveRequest) -> str: ...
-
-    async def maintain(self, by: str, node: str, *, on: bool) -> str: ...
+ActionHandler = Callable[[str, Any], Awaitable[str]]
+"""Carries out a request for a user, who is the first argument; returns a sentence about what happens next, or raises
+HttpError with a cure."""
 
 
 class ActionRoutes:
     """The routes of the buttons, and of the user who is signed in."""
 
-    def __init__(self, checks: RequestChecks, authenticator: PageAccess, handlers: ActionHandlers) -> None:
-        self._checks, self._authenticator, self._handlers = checks, authenticator, handlers
+    def __init__(
+        self,
+        checks: RequestChecks,
+        access: PageAccess,
+        handlers: Mapping[str, ActionHandler],
+        pause_state: tuple[str, str],
+        migrations: MigrationCache,
+    ) -> None:
+        self._checks = checks
+        self._access = access
+        self._handlers = handlers
+        self._pause_state = pause_state
+        self._migrations = migrations
 
     def install(self, app: web.Application) -> None:
         """Add the routes to an application."""
@@ -183,13 +174,13 @@ class ActionRoutes:
 
     async def _whoami(self, request: web.Request) -> web.Response:
         user = await self._user(request)
-        asked = page_rights(self._handlers.state)
+        asked = page_rights(self._pause_state)
         if user is None:
             may = dict.fromkeys(asked, False)
         elif user is LOCAL:
             may = dict.fromkeys(asked, True)
         else:
-            may = {name: await self._authenticator.was_authorized(user, question) for name, question in asked.items()}
+            may = {name: await self._access.was_authorized(user, question) for name, question in asked.items()}
         known = user or User("")
         return await json_response(request, {"name": known.name, "groups": known.groups, "may": may})
 
@@ -202,11 +193,13 @@ class ActionRoutes:
         if user is None:
             why = "sign in with a Kubernetes token first (Authorization: Bearer …)"
             raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
-        wanted = self._complete(decode_request(action, await _body(request)))
+        wanted = decode_request(action, await _body(request))
+        if isinstance(wanted, ApproveRequest):
+            wanted = with_group_members(wanted, self._migrations)
         if user is not LOCAL:
             await self._check(user, wanted)
         try:
-            done = await self._do(user.name, wanted)
+            done = await self._handlers[action](user.name, wanted)
         except HttpError as refusal:
             _log.info("page action refused", action=action, by=user.name, status=refusal.status, why=refusal.message)
             raise
@@ -224,82 +217,53 @@ class ActionRoutes:
         if len(given) > 1 or scheme.lower() != "bearer" or not token or not token.isascii():
             why = "Authorization must be given once, as: Bearer and a Kubernetes token"
             raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
-        return await self._authenticator.authenticate(token, peer(request))
-
-    def _complete(self, wanted: ActionRequest) -> ActionRequest:
-        """Complete the request: moves of one proposal are approved together."""
-        if not isinstance(wanted, ApproveRequest):
-            return wanted
-        keys = self._handlers.together([(each.namespace, each.name) for each in wanted.migrations])
-        return ApproveRequest([MigrationRef(*key) for key in keys])
+        return await self._access.authenticate(token, peer(request))
 
     async def _check(self, user: User, wanted: ActionRequest) -> None:
         """Refuse what the API server does not allow this user."""
-        questions = required_rights(wanted, self._handlers.state)
-        if len(questions) > 1:  # a right in all namespaces saves asking for each
-            whole = ResourceAttributes(questions[0].verb, questions[0].resource, questions[0].group)
-            if await self._authenticator.authorize(user, whole):
-                return
+        questions = required_rights(wanted, self._pause_state)
+        everywhere = replace(questions[0], namespace="")  # saves asking for each namespace
+        if len(questions) > 1 and await self._access.authorize(user, everywhere):
+            return
         if len(questions) > _MOST_NAMESPACES:
             raise HttpError(
                 422, f"migrations: of more than {_MOST_NAMESPACES} namespaces; approve them in several parts"
             )
-        denied = [each for each in questions if not await self._authenticator.authorize(user, each)]
+        denied = [each for each in questions if not await self._access.authorize(user, each)]
         if denied:
             why = f"{user.name} may not {'; '.join(map(str, denied))}: ask for an RBAC role that allows it"
             _log.info("page action not allowed", by=user.name, why=why)
             raise HttpError(403, why)
 
-    async def _do(self, by: str, wanted: ActionRequest) -> str:
-        handlers = self._handlers
-        match wanted:
-            case PauseRequest():
-                return await handlers.pause(by, wanted.reason)
-            case ResumeRequest():
-                return await handlers.resume(by)
-            case ApproveRequest():
-                return await handlers.approve(by, [(each.namespace, each.name) for each in wanted.migrations])
-            case MoveRequest():
-                return await handlers.migrate(by, wanted)
-            case MaintenanceRequest():
-                return await handlers.maintain(by, wanted.node, on=wanted.on)
+
+def with_group_members(request: ApproveRequest, migrations: MigrationCache) -> ApproveRequest:
+    """Add the migrations of the same proposals: these are approved together."""
+    keys = [(each.namespace, each.name) for each in request.migrations]
+    chosen = [found for key in keys if (found := migrations.get(key)) is not None]
+    members = ((each.namespace, each.name) for each in add_group_members(chosen, migrations.active()))
+    return ApproveRequest([MigrationRef(*key) for key in dict.fromkeys([*keys, *members])])
 
 
 async def _body(request: web.Request) -> bytes:
+    too_large = HttpError(413, f"the body is larger than the limit of {_LARGEST} bytes")
     if (request.content_length or 0) > _LARGEST:
-        raise _too_large()
-    parts: list[bytes] = []
-    size = 0
+        raise too_large
     try:
         async with asyncio.timeout(_TO_SEND):
-            async for part in request.content.iter_any():
-                size += len(part)
-                if size > _LARGEST:
-                    raise _too_large()
-                parts.append(part)
+            return await request.clone(client_max_size=_LARGEST).read()
+    except web.HTTPRequestEntityTooLarge:
+        raise too_large from None
     except TimeoutError:
         raise HttpError(408, f"the body did not arrive within {_TO_SEND:g} s") from None
     except (ConnectionError, web.RequestPayloadError, http_exceptions.HttpProcessingError):
         raise HttpError(400, "the body did not arrive completely") from None
-    return b"".join(parts)
 
 
-def _too_large() -> HttpError:
-    return HttpError(413, f"the body is larger than the limit of {_LARGEST} bytes")
-
-
-def _log_fields(wanted: ActionRequest) -> Mapping[str, object]:
-    """Pick the fields for the log."""
-    match wanted:
+def _log_fields(request: ActionRequest) -> Mapping[str, object]:
+    match request:
         case ApproveRequest():
-            return {
-                "migrations": len(wanted.migrations),
-                "first": f"{wanted.migrations[0].namespace}/{wanted.migrations[0].name}",
-            }
+            first = request.migrations[0]
+            return {"migrations": len(request.migrations), "first": f"{first.namespace}/{first.name}"}
         case MoveRequest():
-            return {"pod": f"{wanted.namespace}/{wanted.pod}", "target": wanted.target, "method": wanted.method}
-        case MaintenanceRequest():
-            return {"node": wanted.node, "on": wanted.on}
-        case PauseRequest():
-            return {"reason": wanted.reason}
-    return {}
+            return {"pod": f"{request.namespace}/{request.pod}", "target": request.target, "method": request.method}
+    return structs.asdict(request)

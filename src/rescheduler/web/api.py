@@ -9,37 +9,20 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 
 from aiohttp import web
 
+from rescheduler.web import views
 from rescheduler.web.plans import TimedPlan
 from rescheduler.web.push import Broadcaster, EventHub
 from rescheduler.web.responses import HttpError, JsonBody, accepts_gzip, encode_json, json_response
 from rescheduler.web.state import PageState
-from rescheduler.web.views.moves import NONE, PlanDocument, document_plan, migrations, plan
-from rescheduler.web.views.nodes import columns, node
-from rescheduler.web.views.overview import captions, configuration, outcomes, overview, sample, search
 
-INDEX = "index.html"
-_TYPES = {
-    "html": "text/html",
-    "css": "text/css",
-    "js": "text/javascript",
-    "mjs": "text/javascript",
-    "json": "application/json",
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "ico": "image/x-icon",
-    "woff2": "font/woff2",
-    "txt": "text/plain",
-    "webmanifest": "application/manifest+json",
-}
-_TEXT = ("text/", "application/", "image/svg")
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _LONGEST_SEARCH = 512  # characters: more than the longest namespace and name
 _AT_ONCE = 4  # searches; each goes over all pods
 
@@ -56,27 +39,20 @@ class PageFile:
 
 
 class PageFiles:
-    """The files of the page, by their path below its folder."""
+    """The files of the page, by name."""
 
-    def __init__(self, folder: Traversable | None = None) -> None:
-        self._files = _own() if folder is None else _all_of(folder)
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._files
-
-    def paths(self) -> list[str]:
-        """List the paths."""
-        return sorted(self._files)
+    def __init__(self) -> None:
+        self._files = read_files()
 
     async def index(self, request: web.Request) -> web.Response:
         """Serve the page itself."""
-        return self.sent(request, INDEX)
+        return self._respond(request, "index.html")
 
     async def file(self, request: web.Request) -> web.Response:
         """Serve a file of the page."""
-        return self.sent(request, request.match_info["path"])
+        return self._respond(request, request.match_info["path"])
 
-    def sent(self, request: web.Request, path: str) -> web.Response:
+    def _respond(self, request: web.Request, path: str) -> web.Response:
         """Make the response with a file, or 304 if the browser's copy is current."""
         found = self._files.get(path)
         if found is None:
@@ -88,8 +64,7 @@ class PageFiles:
         if found.compressed and accepts_gzip(request):
             body = found.compressed
             headers["Content-Encoding"] = "gzip"
-        charset = "utf-8" if found.kind.startswith(_TEXT) else None
-        return web.Response(body=body, content_type=found.kind, charset=charset, headers=headers)
+        return web.Response(body=body, content_type=found.kind, charset="utf-8", headers=headers)
 
 
 def _has_it(request: web.Request, tag: str) -> bool:
@@ -99,39 +74,29 @@ def _has_it(request: web.Request, tag: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _own() -> Mapping[str, PageFile]:
-    """Read and compress the page's files once per process."""
-    return _all_of(resources.files("rescheduler.web").joinpath("page"))
-
-
-def _all_of(folder: Traversable) -> Mapping[str, PageFile]:
-    return dict(_found(folder, "")) if folder.is_dir() else {}
-
-
-def _found(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
-    for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if each.is_dir():
-            yield from _found(each, f"{prefix}{each.name}/")
-            continue
-        kind = _TYPES.get(each.name.rpartition(".")[2].lower())
-        if kind is None or each.name.startswith("."):
-            continue  # a leftover of an editor is no part of the page
-        body = each.read_bytes()
-        packed = gzip.compress(body, 9, mtime=0)
-        tag = f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'
-        yield f"{prefix}{each.name}", PageFile(body, packed if len(packed) < len(body) else b"", kind, tag)
+def read_files() -> Mapping[str, PageFile]:
+    """Read and compress the page's files, once per process; leftovers of editors are no part of the page."""
+    found = {}
+    for each in resources.files("rescheduler.web").joinpath("page").iterdir():
+        kind = _TYPES.get(each.name.rpartition(".")[2])
+        if kind is not None and not each.name.startswith("."):
+            body = each.read_bytes()
+            packed = gzip.compress(body, 9, mtime=0)
+            tag = f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'
+            found[each.name] = PageFile(body, packed if len(packed) < len(body) else b"", kind, tag)
+    return found
 
 
 class Api:
     """The API that the page reads."""
 
-    def __init__(self, state: PageState, files: PageFiles | None = None) -> None:
+    def __init__(self, state: PageState) -> None:
         self._state = state
-        self._files = files if files is not None else PageFiles()
+        self._files = PageFiles()
         self._hub = EventHub()
         self._broadcaster = Broadcaster(state, self._hub)
         self._columns: tuple[tuple[int, int], JsonBody] | None = None
-        self._plan: tuple[TimedPlan | None, PlanDocument] = (None, NONE)
+        self._plan: tuple[TimedPlan | None, views.PlanDocument] = (None, views.NO_PLAN)
         self._configuration: tuple[int, JsonBody] | None = None
         self._searches = 0
         self._one_outcome = asyncio.Lock()  # computed once at a time, however many requests come
@@ -176,12 +141,12 @@ class Api:
         self._hub.end()
 
     async def _overview(self, request: web.Request) -> web.Response:
-        return await json_response(request, overview(self._state))
+        return await json_response(request, views.overview(self._state))
 
     async def _nodes(self, request: web.Request) -> web.Response:
         of = (self._state.loads.changes, self._broadcaster.revision)
         if self._columns is None or self._columns[0] != of:
-            self._columns = of, JsonBody(encode_json(columns(self._state, self._broadcaster.revision)))
+            self._columns = of, JsonBody(encode_json(views.columns(self._state, self._broadcaster.revision)))
         return await json_response(request, self._columns[1])
 
     async def _node(self, request: web.Request) -> web.Response:
@@ -191,19 +156,19 @@ class Api:
         found = loads.node(name)
         if found is None:
             raise HttpError(404, f"there is no node {_shown(name)}: it may have been deleted")
-        return await json_response(request, node(self._state, found, pods, objections))
+        return await json_response(request, views.node(self._state, found, pods, objections))
 
     async def _spread(self, request: web.Request) -> web.Response:
-        return await json_response(request, {"samples": [sample(each) for each in self._state.samples.all()]})
+        return await json_response(request, {"samples": [views.sample(each) for each in self._state.samples.all()]})
 
     async def _get_plan(self, request: web.Request) -> web.Response:
         planned = await self._state.plans.get(lambda: _is_there(request))
         if planned is not None and planned is not self._plan[0]:
-            self._plan = planned, await asyncio.to_thread(document_plan, planned.plan)
-        return await json_response(request, plan(self._state, *self._plan, self._state.moves.awaiting()))
+            self._plan = planned, await asyncio.to_thread(views.document_plan, planned.plan)
+        return await json_response(request, views.plan(self._state, *self._plan, self._state.moves.awaiting()))
 
     async def _migrations(self, request: web.Request) -> web.Response:
-        return await json_response(request, migrations(self._state))
+        return await json_response(request, views.migrations(self._state))
 
     async def _pod(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -221,22 +186,22 @@ class Api:
             raise HttpError(503, "too many search at once: try again", Retry_After="1")
         self._searches += 1
         try:
-            return await json_response(request, await search(self._state, text))
+            return await json_response(request, await views.search(self._state, text))
         finally:
             self._searches -= 1
 
     async def _config(self, request: web.Request) -> web.Response:
         live_config = self._state.live_config
         if self._configuration is None or self._configuration[0] != live_config.revision:
-            self._configuration = live_config.revision, JsonBody(encode_json(configuration(live_config)))
+            self._configuration = live_config.revision, JsonBody(encode_json(views.configuration(live_config)))
         return await json_response(request, self._configuration[1])
 
     async def _captions(self, request: web.Request) -> web.Response:
-        return await json_response(request, captions())
+        return await json_response(request, views.captions())
 
     async def _outcomes(self, request: web.Request) -> web.Response:
         async with self._one_outcome:
-            found = await outcomes(self._state)
+            found = await views.outcomes(self._state)
         return await json_response(request, found)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:

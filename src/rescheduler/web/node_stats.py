@@ -1,8 +1,8 @@
-"""Node statistics for the page: what each node uses, kept up to date pod by pod from the cache.
+"""Node statistics for the page: what each node uses, kept up to date from the cache.
 
-`NodeStatsTracker` listens to the cache and adds up requests, so that a changed pod costs the same in any cluster.
-Measured usage is not additive, so the nodes that changed are summed again when they are next read (`MeasuredSums`).
-Thresholds, spread and hot nodes come from `planning.thresholds`; a property test compares the figures with a plan's.
+`NodeStatsTracker` listens to the cache. A changed pod only marks its node, and the nodes that changed are summed again
+when they are next read (`NodeSums`), with the measure that planning uses. Thresholds, spread and hot nodes come from
+`planning.thresholds`; a property test compares the figures with a plan's.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import structlog
-from numpy.typing import NDArray
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.plan import ClusterLoad
-from rescheduler.model.policy import Policy, ThresholdMode, Utilization
+from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.usage import MeasuredUsage
@@ -41,6 +39,7 @@ from rescheduler.planning.thresholds import (
     percent_by_pool,
     pool_number,
 )
+from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.usage_poller import UsagePoller
 
 ZONE = "topology.kubernetes.io/zone"
@@ -57,8 +56,6 @@ CPU, MEMORY, COUNT = 0, 1, 2
 """Rows of the resources that are always shown; the others follow."""
 Numbered = tuple[list[int], list[str]]
 """Texts by their numbers, and the distinct texts that these stand for."""
-_log = structlog.stdlib.get_logger(__name__)
-_FIRST_SLOTS = 64
 _NODES_AT_ONCE = 32  # summed before the event loop runs again: with 30 pods each, about 3 ms
 _REFRESH_EVERY = 1.0  # seconds
 _REFRESH_ANYWAY = 30.0  # seconds after which usage is taken again even without new samples, so that old ones expire
@@ -108,17 +105,6 @@ class ThresholdRules:
     def rows(self) -> list[int]:
         """The rows of `counted` among `resources`."""
         return [self.resources.index(name) for name in self.counted]
-
-    @cached_property
-    def request_rows(self) -> dict[str, int]:
-        """The row of each resource that is added up from requests; pods are counted instead."""
-        return {name: row for row, name in enumerate(self.resources) if name != PODS}
-
-    @property
-    def relative(self) -> bool:
-        """Whether any threshold is above a mean, which changes with every pod."""
-        every = (self.policy.node_thresholds, *(pool.thresholds for pool in self.policy.node_pools))
-        return any(each.mode is ThresholdMode.DEVIATION for each in every)
 
 
 class NodeInfo(NamedTuple):
@@ -179,8 +165,6 @@ class NodeTable:
     rules: ThresholdRules
     names: tuple[str, ...]
     infos: tuple[NodeInfo, ...]
-    slots: NDArray[np.intp]
-    """[N]: the column of each node in the tracker's sums."""
     capacity: Ints
     """[R, N]: what is allocatable."""
     workers: Mask
@@ -191,7 +175,7 @@ class NodeTable:
     pool: Numbered
 
     @classmethod
-    def of(cls, nodes: Mapping[str, NodeInfo], slots: list[int], rules: ThresholdRules) -> NodeTable:
+    def of(cls, nodes: Mapping[str, NodeInfo], rules: ThresholdRules) -> NodeTable:
         """Build the table from nodes in the order of their names."""
         infos = tuple(nodes.values())
         capacity: Ints = np.array([each.capacity for each in infos], np.int64).reshape(-1, len(rules.resources)).T
@@ -199,7 +183,6 @@ class NodeTable:
             rules,
             tuple(nodes),
             infos,
-            np.array(slots, np.intp),
             capacity,
             workers=np.array([not each.state & NodeFlag.CONTROL_PLANE for each in infos], np.bool_),
             in_mean=np.array([each.in_mean for each in infos], np.bool_),
@@ -207,30 +190,6 @@ class NodeTable:
             zone=_number_texts([each.zone for each in infos]),
             pool=_number_texts([each.pool for each in infos]),
         )
-
-    def thresholds(self, used: Ints) -> Floats:
-        """[C, 1 + pools]: per cent above which nodes of no pool, then of each pool, are hot."""
-        return self._thresholds(used) if self.rules.relative else self._absolute
-
-    def limit(self, used: Ints) -> Ints:
-        """[C, N]: the most that each node may use without being hot."""
-        return self._limit(self.thresholds(used)) if self.rules.relative else self._absolute_limit
-
-    @cached_property
-    def _absolute(self) -> Floats:
-        return self._thresholds(self.capacity)  # absolute thresholds do not depend on usage
-
-    @cached_property
-    def _absolute_limit(self) -> Ints:
-        return self._limit(self._absolute)
-
-    def _thresholds(self, used: Ints) -> Floats:
-        rows = self.rules.rows
-        use = NodeUse(self.rules.counted, self.capacity[rows], used[rows], self.in_mean)
-        return percent_by_pool(self.rules.policy, self.pool_number, use)
-
-    def _limit(self, thresholds: Floats) -> Ints:
-        return limit_of(self.capacity[self.rules.rows], thresholds[:, self.pool_number + 1])
 
 
 def _number_texts(texts: Sequence[str]) -> Numbered:
@@ -258,12 +217,21 @@ class NodeStats:
     def thresholds(self) -> list[dict[str, float]]:
         """Per cent above which nodes of no pool, then of each pool of the configuration, are hot, by resource."""
         counted = self.table.rules.counted
-        return [dict(zip(counted, each, strict=True)) for each in self.table.thresholds(self.used).T.tolist()]
+        return [dict(zip(counted, each, strict=True)) for each in self._percent_by_pool.T.tolist()]
+
+    @cached_property
+    def _percent_by_pool(self) -> Floats:
+        """[C, 1 + pools]: the same as an array."""
+        table, rules = self.table, self.table.rules
+        use = NodeUse(rules.counted, table.capacity[rules.rows], self.used[rules.rows], table.in_mean)
+        return percent_by_pool(rules.policy, table.pool_number, use)
 
     @cached_property
     def over(self) -> Mask:
         """[C, N]: whether usage is above the threshold."""
-        found: Mask = self.used[self.table.rules.rows] > self.table.limit(self.used)
+        table, rows = self.table, self.table.rules.rows
+        limit = limit_of(table.capacity[rows], self._percent_by_pool[:, table.pool_number + 1])
+        found: Mask = self.used[rows] > limit
         return found
 
     @cached_property
@@ -297,40 +265,36 @@ class NodeStats:
         return dict(zip(self.table.rules.resources, figures[:, index].tolist(), strict=True))
 
 
-class MeasuredSums:
-    """Measured usage of each node, summed when it is read. Columns are the tracker's slots."""
+class NodeSums:
+    """What the pods of each node count for, summed again when it is read after a change."""
 
-    def __init__(
-        self, measure: PodMeasure, resources: int, slots: Mapping[str, int], pods_on: Callable[[str], Iterable[Pod]]
-    ) -> None:
+    def __init__(self, measure: PodMeasure, resources: int, pods_on: Callable[[str], Iterable[Pod]]) -> None:
         self.measure = measure
-        self._slots = slots
         self._pods_on = pods_on
-        self._used: Ints = np.zeros((resources, max(len(slots), 1)), np.int64)
-        self.stale: set[str] = set(slots)
+        self._index: Mapping[str, int] = {}
+        self.used: Ints = np.zeros((resources, 0), np.int64)
+        """[R, N]: what each node used at the last update."""
+        self.stale: set[str] = set()
         """The nodes that must be summed again."""
 
-    def used(self) -> Ints:
-        """[R, slots]: what each node uses."""
-        for _ in self.sum_in_steps():
-            pass
-        return self._used
-
-    def sum_in_steps(self) -> Iterator[None]:
-        """Sum what is stale, a few nodes at a step."""
-        while self.stale:
-            for name in list(islice(self.stale, _NODES_AT_ONCE)):
-                self.stale.discard(name)
-                if (slot := self._slots.get(name)) is not None:  # the node may be gone
-                    while slot >= self._used.shape[1]:
-                        self._used = _doubled(self._used)
-                    self._used[:, slot] = self._sum(name)
-            yield
+    def update(self, index: Mapping[str, int], most: int | None = None) -> bool:
+        """Sum the stale nodes of this index, or so many of them; return whether some are left."""
+        if index is not self._index:  # nodes have come or gone
+            kept = [name for name in index if name in self._index]
+            used: Ints = np.zeros((len(self.used), len(index)), np.int64)
+            used[:, [index[name] for name in kept]] = self.used[:, [self._index[name] for name in kept]]
+            self.stale = {name for name in index if name in self.stale or name not in self._index}
+            self._index, self.used = index, used
+        for name in list(islice(self.stale, most)):
+            self.stale.discard(name)
+            self.used[:, index[name]] = self._sum(name)
+        return bool(self.stale)
 
     def _sum(self, name: str) -> Amounts:
         """Sum the pods of a node and its overhead, as `planning.load` does."""
-        each = [self.measure.requests(pod) for pod in self._pods_on(name) if not pod.finished]
-        pods = tuple(map(sum, zip(*each, strict=True))) if each else (0,) * len(self._used)
+        count = self.measure.requests if self.measure.measured else self.measure.held
+        each = [count(pod) for pod in self._pods_on(name) if not pod.finished]
+        pods = tuple(map(sum, zip(*each, strict=True))) if each else (0,) * len(self.used)
         return self.measure.whole(name, pods)
 
 
@@ -344,12 +308,8 @@ class NodeStatsTracker:
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[ObjectKey, Pod] = {}
         self._on: dict[str, set[ObjectKey]] = {}
-        self._slots: dict[str, int] = {}
-        self._free: list[int] = []
-        self._requested: Ints = np.zeros((len(self._rules.resources), _FIRST_SLOTS), np.int64)
-        self._measured: MeasuredSums | None = None
-        """None where requests count."""
-        self._next: MeasuredSums | None = None
+        self._sums = self._make_sums(None)
+        self._next: NodeSums | None = None
         """The sums of a newer measurement, while they are computed."""
         self._indexes: dict[str, int] | None = None
         self._table: NodeTable | None = None
@@ -392,11 +352,11 @@ class NodeStatsTracker:
     @property
     def measured(self) -> bool:
         """Whether measured usage counts now."""
-        return self._measured is not None
+        return self._sums.measure.measured
 
     def usage(self, pod: Pod) -> Requests | None:
         """Get the measured usage of a pod, or of its workload, where that counts."""
-        return self._measured.measure.find_measured(pod) if self._measured is not None else None
+        return self._sums.measure.find_measured(pod)
 
     def pods_on(self, name: str) -> list[Pod]:
         """List the pods on a node or nominated to it, finished ones included."""
@@ -420,10 +380,9 @@ class NodeStatsTracker:
         """Get the statistics of all nodes; the same object until something changes."""
         if self._stats is None:
             if self._table is None:
-                infos = {name: self._infos[name] for name in self._index()}
-                self._table = NodeTable.of(infos, [self._slots[name] for name in infos], self._rules)
-            used = self._measured.used() if self._measured is not None else self._requested
-            self._stats = NodeStats(self._table, used[:, self._table.slots])
+                self._table = NodeTable.of({name: self._infos[name] for name in self._index()}, self._rules)
+            self._sums.update(self._index())
+            self._stats = NodeStats(self._table, self._sums.used.copy())
         return self._stats
 
     def use_policy(self, policy: Policy) -> None:
@@ -432,12 +391,8 @@ class NodeStatsTracker:
         if policy == before.policy:
             return
         self._rules = ThresholdRules(policy)
-        if before.resources != self._rules.resources:
-            self._requested = np.zeros((len(self._rules.resources), self._requested.shape[1]), np.int64)
-            for pod in self._pods.values():
-                self._add(pod, 1)
         if before.resources != self._rules.resources or before.policy.utilization is not policy.utilization:
-            self._measured = self._next = None
+            self._sums, self._next = self._make_sums(None), None
         self._infos = {name: NodeInfo.of(node, self._rules) for name, node in self._nodes.items()}
         self._table = self._stats = None
         self.layout += 1
@@ -446,17 +401,16 @@ class NodeStatsTracker:
 
     async def use_measured(self, measured: MeasuredUsage | None) -> None:
         """Apply a measurement, or None for requests. It is summed in steps, so that the event loop is not blocked."""
-        sums = None
-        if measured is not None and self.utilization is not Utilization.REQUESTS:
-            resources = self._rules.resources
-            measure = PodMeasure(measured, self.utilization, resources, lambda pod: workload_key(self._cache, pod))
-            sums = self._next = MeasuredSums(measure, len(resources), self._slots, self._pods_counted_on)
-            for _ in sums.sum_in_steps():  # nodes that change meanwhile become stale again
-                await asyncio.sleep(0)
-            if self._next is not sums:
-                return  # the policy has changed meanwhile
+        if measured is None and not self.measured:
+            self._next = None
+            return
+        sums = self._next = self._make_sums(measured)
+        while sums.update(self._index(), _NODES_AT_ONCE):  # noqa: ASYNC110 - nodes that change meanwhile become stale again
+            await asyncio.sleep(0)
+        if self._next is not sums:
+            return  # the policy has changed meanwhile
         before = self.stats()
-        self._measured, self._next, self._stats = sums, None, None
+        self._sums, self._next, self._stats = sums, None, None
         for index in np.flatnonzero((self.stats().used != before.used).any(axis=0)).tolist():
             self.touch(before.table.names[index])
 
@@ -464,6 +418,11 @@ class NodeStatsTracker:
         """Note that something about a node has changed."""
         self.changes += 1
         self.touched.add(name)
+
+    def _make_sums(self, measured: MeasuredUsage | None) -> NodeSums:
+        resources = self._rules.resources
+        measure = PodMeasure(measured, self.utilization, resources, lambda pod: workload_key(self._cache, pod))
+        return NodeSums(measure, len(resources), lambda name: (self._pods[key] for key in self._on.get(name, _NO_PODS)))
 
     def _index(self) -> dict[str, int]:
         if self._indexes is None:
@@ -485,7 +444,6 @@ class NodeStatsTracker:
         info_before = self._infos.pop(name, None)
         if node is None:
             del self._nodes[name]
-            self._free.append(self._slots.pop(name))
             self._indexes = None
             self.layout += 1
             return
@@ -495,10 +453,6 @@ class NodeStatsTracker:
             self.layout += 1
         if before is None:
             self._indexes = None
-            self._slots[name] = slot = self._new_slot()
-            self._requested[:, slot] = 0
-            for key in self._on.get(name, _NO_PODS):
-                self._add(self._pods[key], 1)
             self._mark_stale(name)
 
     def _update_pod(self, key: ObjectKey) -> None:
@@ -517,44 +471,16 @@ class NodeStatsTracker:
                 self._on.setdefault(place, set()).add(key)
         elif before is None or pod is None or (before.held == pod.held and before.finished == pod.finished):
             return  # nothing that counts has changed
-        for each, sign in ((before, -1), (pod, 1)):
-            if each is not None and self._add(each, sign):
-                name = each.node or each.nominated
+        for each in (before, pod):
+            if each is not None and not each.finished and (name := each.node or each.nominated) in self._nodes:
                 self._mark_stale(name)
                 self._stats = None
                 self.touch(name)
 
     def _mark_stale(self, name: str) -> None:
-        for sums in (self._measured, self._next):
+        for sums in (self._sums, self._next):
             if sums is not None:
                 sums.stale.add(name)
-
-    def _add(self, pod: Pod, sign: int) -> bool:
-        """Add or subtract what a pod holds; False if it counts on no node."""
-        slot = self._slots.get(pod.node or pod.nominated)
-        if slot is None or pod.finished:
-            return False
-        requested, rows = self._requested, self._rules.request_rows
-        for resource, amount in pod.held:
-            row = rows.get(resource)
-            if row is not None:
-                requested[row, slot] += sign * min(amount, CAP)
-        requested[COUNT, slot] += sign
-        return True
-
-    def _pods_counted_on(self, name: str) -> Iterator[Pod]:
-        return (self._pods[key] for key in self._on.get(name, _NO_PODS))
-
-    def _new_slot(self) -> int:
-        if self._free:
-            return self._free.pop()
-        if len(self._slots) == self._requested.shape[1]:
-            self._requested = _doubled(self._requested)
-        return len(self._slots)
-
-
-def _doubled(sums: Ints) -> Ints:
-    return np.concatenate([sums, np.zeros_like(sums)], axis=1)
 
 
 def _place(pod: Pod | None) -> str | None:
@@ -603,13 +529,8 @@ class UsageRefresher:
         self._at = 0.0
 
     async def run(self) -> None:
-        """Refresh until cancelled. An error is logged and tried again."""
-        while True:
-            await asyncio.sleep(_REFRESH_EVERY)
-            try:
-                await self.refresh()
-            except Exception:  # noqa: BLE001 - as said
-                _log.exception("refreshing the page's usage failed: internal error")
+        """Refresh until cancelled."""
+        await PeriodicTask("refresh the page's usage", _REFRESH_EVERY, self.refresh).run()
 
     async def refresh(self) -> None:
         """Take what was measured, if there is anything new."""

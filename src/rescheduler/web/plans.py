@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod
@@ -101,23 +101,19 @@ class TimedPlan:
     seconds: float
 
 
-@dataclass(slots=True)
-class _CachedPlan:
-    """A planner that has made its plan, and its explanations."""
+@dataclass(slots=True, eq=False)
+class _Cached(Generic[Found]):
+    """What was made of the cluster's state at one time; `at` and `used` are of the monotonic clock."""
 
-    planner: Planner
-    planned: TimedPlan
-    at: float
-    """By the monotonic clock."""
-    asked: float
-    explanations: dict[ObjectKey, JsonBody] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _CachedGuards:
-    context: GuardContext
-    at: float
+    value: Found
+    began: float
+    """By the API server's clock."""
     seconds: float
+    at: float
+    used: float
+
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.at < max(_QUICK, self.seconds * _TIMES)
 
 
 class PlanCache:
@@ -136,8 +132,10 @@ class PlanCache:
         self._leading = leading
         self._plan_lane = WorkLane()
         self._guard_lane = WorkLane()  # a lane of its own, so that a node is shown at once even while a plan is made
-        self._cached: _CachedPlan | None = None
-        self._cached_guards: _CachedGuards | None = None
+        self._planner: _Cached[tuple[Planner, Plan]] | None = None
+        self._explanations: dict[ObjectKey, JsonBody] = {}
+        """Made by this planner."""
+        self._guards: _Cached[GuardContext] | None = None
         self._epoch = 0
         """Grows with every change of the configuration; what was computed across one is computed again."""
         self.newest: TimedPlan | None = None
@@ -158,7 +156,7 @@ class PlanCache:
 
         async def compute() -> None:
             if self._is_stale():  # another request may have planned meanwhile
-                self.newest = (await self._plan_now()).planned
+                self.newest = _timed_plan(await self._plan_now())
 
         await self._plan_lane.run(compute, wanted)
         return self.newest
@@ -169,18 +167,19 @@ class PlanCache:
             raise HttpError(503, f"caches are not synced yet ({why}): try again", Retry_After="2")
 
         async def compute() -> JsonBody:
-            cached = self._cached
-            if cached is None or not _is_fresh(cached.at, cached.planned.seconds):
+            cached = self._planner
+            if cached is None or not cached.is_fresh():
                 cached = await self._plan_now()
                 if self._is_stale() or not self._leading():
-                    self.newest = cached.planned
-            cached.asked = time.monotonic()
-            if key not in cached.explanations:
-                found = await asyncio.to_thread(self._explain, cached, key)
-                while len(cached.explanations) >= _REMEMBERED:
-                    del cached.explanations[next(iter(cached.explanations))]
-                cached.explanations[key] = found
-            return cached.explanations[key]
+                    self.newest = _timed_plan(cached)
+            cached.used = time.monotonic()
+            known = self._explanations
+            if key not in known:
+                found = await asyncio.to_thread(self._explain, *cached.value, key)
+                while len(known) >= _REMEMBERED:
+                    del known[next(iter(known))]
+                known[key] = found
+            return known[key]
 
         return await self._plan_lane.run(compute, wanted)
 
@@ -188,29 +187,29 @@ class PlanCache:
         """Find for each pod the first guard that objects to moving it."""
 
         async def compute() -> list[Objection]:
-            guards = self._cached_guards
-            if guards is None or not _is_fresh(guards.at, guards.seconds):
-                return await self._build_guards(pods)
-            return await asyncio.to_thread(_objections, guards.context, pods)
+            guards = self._guards
+            if guards is None or not guards.is_fresh():
+                guards = self._guards = await self._make(lambda functions, copied: functions.context(copied()))
+            return await asyncio.to_thread(_objections, guards.value, pods)
 
         return await self._guard_lane.run(compute, wanted)
 
     def drop_unused(self) -> None:
         """Drop planners that were not used lately; in a thread, because freeing them takes time."""
         now, gone = time.monotonic(), list[object]()
-        if self._cached is not None and now - self._cached.asked > _KEPT:
-            gone.append(self._cached)
-            self._cached = None
-        if self._cached_guards is not None and now - self._cached_guards.at > _KEPT:
-            gone.append(self._cached_guards)
-            self._cached_guards = None
+        if self._planner is not None and now - self._planner.used > _KEPT:
+            gone += [self._planner, self._explanations]
+            self._planner, self._explanations = None, {}
+        if self._guards is not None and now - self._guards.used > _KEPT:
+            gone.append(self._guards)
+            self._guards = None
         if gone:
             asyncio.get_running_loop().run_in_executor(None, gone.clear)
 
     def invalidate(self) -> None:
         """Drop everything computed before, because the configuration has changed."""
         self._epoch += 1
-        self._cached = self._cached_guards = None
+        self._planner = self._guards = None
         if not self._leading():
             self.newest = None  # the next request makes another one
 
@@ -218,7 +217,7 @@ class PlanCache:
         """Plan nothing more."""
         await self._plan_lane.end()
         await self._guard_lane.end()
-        self._cached = self._cached_guards = None
+        self._planner = self._guards = None
 
     def _is_stale(self) -> bool:
         """Whether a new plan is due. A leader's cycle brings its own, unless it has stopped."""
@@ -227,52 +226,37 @@ class PlanCache:
         lasts = max(self._interval() * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
         return self._now() - self.newest.made > lasts
 
-    async def _plan_now(self) -> _CachedPlan:
-        gone, self._cached = [self._cached], None
-        epoch, functions = self._epoch, self._functions()
-        began, copied = self._now(), functions.copied()
+    async def _plan_now(self) -> _Cached[tuple[Planner, Plan]]:
+        gone, self._planner, self._explanations = [self._planner, self._explanations], None, {}
 
-        def plan() -> _CachedPlan:
+        def plan(functions: PlanningFunctions, copied: Callable[[], ClusterSnapshot]) -> tuple[Planner, Plan]:
             gone.clear()  # before the next one is made: two planners at once need too much memory
-            started = time.monotonic()
-            planner, plan = functions.plan(copied())
+            return functions.plan(copied())
+
+        self._planner = await self._make(plan)
+        return self._planner
+
+    async def _make(self, make: Callable[[PlanningFunctions, Callable[[], ClusterSnapshot]], Found]) -> _Cached[Found]:
+        """Make something of the newest state, in a thread; again, if the configuration changes meanwhile."""
+        while True:
+            epoch, functions, began = self._epoch, self._functions(), self._now()
+            started, copied = time.monotonic(), functions.copied()
+            value = await asyncio.to_thread(make, functions, copied)
             ended = time.monotonic()
-            return _CachedPlan(planner, TimedPlan(plan, began, ended - started), ended, ended)
+            if epoch == self._epoch:
+                return _Cached(value, began, ended - started, ended, ended)
 
-        cached = await asyncio.to_thread(plan)
-        if epoch != self._epoch:
-            return await self._plan_now()
-        self._cached = cached
-        return cached
-
-    def _explain(self, cached: _CachedPlan, key: ObjectKey) -> JsonBody:
+    def _explain(self, planner: Planner, plan: Plan, key: ObjectKey) -> JsonBody:
         """In a thread."""
-        if key not in cached.planner.columns.pod_index:
+        if key not in planner.columns.pod_index:
             namespace, pod = key
             why = "it is being replaced, or came or went a moment ago"
             raise HttpError(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
-        return JsonBody(encode_json(self._functions().explain(cached.planner, cached.planned.plan, key)))
-
-    async def _build_guards(self, pods: Sequence[Pod]) -> list[Objection]:
-        epoch, functions = self._epoch, self._functions()
-        copied = functions.copied()
-
-        def guard() -> tuple[_CachedGuards, list[Objection]]:
-            started = time.monotonic()
-            context = functions.context(copied())
-            found = _objections(context, pods)
-            ended = time.monotonic()
-            return _CachedGuards(context, ended, ended - started), found
-
-        guards, found = await asyncio.to_thread(guard)
-        if epoch != self._epoch:
-            return await self._build_guards(pods)
-        self._cached_guards = guards
-        return found
+        return JsonBody(encode_json(self._functions().explain(planner, plan, key)))
 
 
-def _is_fresh(at: float, seconds: float) -> bool:
-    return time.monotonic() - at < max(_QUICK, seconds * _TIMES)
+def _timed_plan(cached: _Cached[tuple[Planner, Plan]]) -> TimedPlan:
+    return TimedPlan(cached.value[1], cached.began, cached.seconds)
 
 
 def _objections(context: GuardContext, pods: Sequence[Pod]) -> list[Objection]:

@@ -15,11 +15,9 @@ from itertools import islice
 import structlog
 from aiohttp import ClientConnectionError, web
 
+from rescheduler.web import views
 from rescheduler.web.responses import HttpError, encode_json
 from rescheduler.web.state import EVERY, PageState, SpreadSample
-from rescheduler.web.views import moves as migrations
-from rescheduler.web.views import nodes
-from rescheduler.web.views.overview import overview, sample, without_time
 
 MOST_READERS = 100
 BEAT = 0.5  # seconds between two looks for changes
@@ -149,11 +147,11 @@ def _hang_up(request: web.Request) -> None:
 class Broadcaster:
     """Publishes changes; `revision` numbers the published changes of nodes."""
 
-    def __init__(self, showing: PageState, hub: EventHub) -> None:
-        self._showing = showing
+    def __init__(self, state: PageState, hub: EventHub) -> None:
+        self._state = state
         self._hub = hub
         self._beats = 0
-        self._layout = showing.loads.layout
+        self._layout = state.loads.layout
         self._overview_sent: object = None
         self._plan: float | None = None
         self.revision = 1
@@ -178,7 +176,7 @@ class Broadcaster:
             self._overview()
 
     def _nodes(self) -> None:
-        loads, hub = self._showing.loads, self._hub
+        loads, hub = self._state.loads, self._hub
         if not loads.touched:
             return
         indexes, reset = loads.indexes(loads.touched), loads.layout != self._layout
@@ -190,33 +188,33 @@ class Broadcaster:
         if reset:
             hub.publish("nodes", {"revision": self.revision, "reset": True})
         elif hub.readers:
-            rows = nodes.rows(self._showing, indexes)
+            rows = views.node_rows(self._state, indexes)
             hub.publish("nodes", {"revision": self.revision, "count": loads.nodes, "rows": rows})
 
     def _migrations(self) -> None:
-        moves, hub = self._showing.moves, self._hub
+        moves, hub = self._state.moves, self._hub
         if not hub.readers:
             moves.changed.clear()
         for key in list(islice(moves.changed, _MIGRATIONS)):
             del moves.changed[key]
-            migration = self._showing.migrations.get(key)
+            migration = self._state.migrations.get(key)
             if migration is None:
                 hub.publish("gone", {"namespace": key[0], "name": key[1]})
             else:
-                hub.publish("migration", migrations.row(self._showing, migration))
+                hub.publish("migration", views.migration_row(self._state, migration))
 
     def _sample(self) -> None:
-        showing = self._showing
-        samples, now = showing.samples, showing.now()
+        state = self._state
+        samples, now = state.samples, state.now()
         last = samples.last
-        if not showing.loads.nodes or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
+        if not state.loads.nodes or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
             return
-        taken = SpreadSample(now, showing.loads.stats().load, showing.moves.completed)
+        taken = SpreadSample(now, state.loads.stats().load, state.moves.completed)
         samples.add(taken)
-        self._hub.publish("sample", sample(taken))
+        self._hub.publish("sample", views.sample(taken))
 
     def _plans(self) -> None:
-        plans = self._showing.plans
+        plans = self._state.plans
         plans.drop_unused()
         made = plans.newest.made if plans.newest is not None else None
         if made != self._plan:
@@ -227,8 +225,8 @@ class Broadcaster:
         if not self._hub.readers:
             self._overview_sent = None
             return
-        found = overview(self._showing)
-        lasting = without_time(found)
+        found = views.overview(self._state)
+        lasting = views.without_time(found)
         if lasting != self._overview_sent:
             self._overview_sent = lasting
             self._hub.publish("overview", found)

@@ -15,11 +15,12 @@ from typing import Protocol
 import structlog
 from aiohttp import http_exceptions, web
 from aiohttp.typedefs import Middleware
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.runtime.logs import make_wire_logger
 from rescheduler.web.auth import RequestChecks
-from rescheduler.web.metrics import CONTENT_TYPE, Metrics
+from rescheduler.web.metrics import Metrics
 from rescheduler.web.responses import errors
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -72,7 +73,7 @@ class WebApp:
         return app
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=self.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=self.metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _live(self, request: web.Request) -> web.Response:
         """Any answer shows that the event loop runs."""

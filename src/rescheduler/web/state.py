@@ -6,7 +6,7 @@ memory, so another replica may have seen more, or less.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,13 +18,13 @@ from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import ClusterLoad
 from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.node_stats import NodeFlag, NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache
 
 EVERY = 5.0
 """Seconds between samples."""
 _TIERS = ((240, EVERY), (240, 60.0), (240, 900.0))  # how many samples, and how many seconds apart
-_SOURCE, _TARGET = NodeFlag.SOURCE.value, NodeFlag.TARGET.value
 _MOST_STEPS = 100  # of one migration: three attempts of the longest method have fewer
 
 
@@ -74,14 +74,6 @@ class StepStart(NamedTuple):
     time: float
 
 
-class _Route(NamedTuple):
-    source: str
-    target: str
-
-
-_NOWHERE = _Route("", "")
-
-
 class MigrationTracker:
     """The steps that each migration was seen in, and the nodes that moves in progress touch.
 
@@ -94,38 +86,38 @@ class MigrationTracker:
         self._touch = touch
         self._history: dict[ObjectKey, list[StepStart]] = {}
         self._phases: dict[ObjectKey, Phase] = {}
-        self._ways: dict[ObjectKey, _Route] = {}
-        self._sources: Counter[str] = Counter()
-        self._targets: Counter[str] = Counter()
+        self._routes: dict[ObjectKey, tuple[str, str]] = {}
+        """Source and target of each move in progress."""
         self.completed = 0
         """The number of migrations seen completed, those that were cleaned up since included."""
         self.changed: dict[ObjectKey, None] = {}
         """Migrations that have changed or gone, in order; `Broadcaster` clears it."""
         for each in migrations.all():
-            self._hear((each.namespace, each.name), ours=False)
-        migrations.listen(lambda key, ours: self._hear(key, ours=ours))
+            self._update((each.namespace, each.name))
+        migrations.listen(lambda key, ours: self._update(key))
 
     def history(self, key: ObjectKey) -> tuple[StepStart, ...]:
         """Get the steps that a migration was seen in, the oldest first."""
         return tuple(self._history.get(key, ()))
 
-    def flags_of(self, node: str) -> int:
-        """Get the flags SOURCE and TARGET of a node, by the moves in progress."""
-        return (_SOURCE if node in self._sources else 0) + (_TARGET if node in self._targets else 0)
-
-    def nodes(self) -> set[str]:
-        """List the sources and targets of moves in progress."""
-        return {*self._sources, *self._targets}
+    def flags(self) -> dict[str, int]:
+        """Get the flags SOURCE and TARGET by node, of the moves in progress."""
+        found: dict[str, int] = {}
+        for route in self._routes.values():
+            for name, flag in zip(route, (NodeFlag.SOURCE, NodeFlag.TARGET), strict=True):
+                if name:
+                    found[name] = found.get(name, 0) | flag.value
+        return found
 
     def awaiting(self) -> list[PodMigration]:
         """List the migrations that need approval, the oldest first."""
         found = [each for each in self._migrations.active() if each.awaits_approval]
         return sorted(found, key=lambda each: (each.metadata.creation_timestamp or 0.0, each.namespace, each.name))
 
-    def _hear(self, key: ObjectKey, *, ours: bool) -> None:
+    def _update(self, key: ObjectKey) -> None:
         migration = self._migrations.get(key)
         self.changed[key] = None
-        self._go(key, _way(migration))
+        self._update_route(key, migration)
         if migration is None:
             self._history.pop(key, None)
             self._phases.pop(key, None)
@@ -134,44 +126,28 @@ class MigrationTracker:
         if phase is Phase.COMPLETED and self._phases.get(key) is not phase:
             self.completed += 1
         self._phases[key] = phase
-        self._note(key, migration)
+        self._add_step(key, migration)
 
-    def _note(self, key: ObjectKey, migration: PodMigration) -> None:
+    def _add_step(self, key: ObjectKey, migration: PodMigration) -> None:
         """Remember its step, unless that is the one remembered last."""
         progress = migration.status
         if not progress.step:
             return
         began = progress.step_time if progress.step_time is not None else self._now()
-        passed, known = StepStart(progress.step, began), self._history.setdefault(key, [])
-        if not known or known[-1] != passed:
-            if known and known[-1].step == passed.step and progress.step_time is None:
+        newest, known = StepStart(progress.step, began), self._history.setdefault(key, [])
+        if not known or known[-1] != newest:
+            if known and known[-1].step == newest.step and progress.step_time is None:
                 return  # without a time it counts as the same step
-            known.append(passed)
+            known.append(newest)
             del known[:-_MOST_STEPS]
 
-    def _go(self, key: ObjectKey, way: _Route) -> None:
-        before = self._ways.pop(key, _NOWHERE)
-        if way != _NOWHERE:
-            self._ways[key] = way
-        if before == way:
-            return
-        for counter, old, new in (
-            (self._sources, before.source, way.source),
-            (self._targets, before.target, way.target),
-        ):
-            counter[old] -= 1
-            counter[new] += 1
-            for name in {old, new}:
-                if counter[name] <= 0 or not name:
-                    del counter[name]
-                if name:
-                    self._touch(name)
-
-
-def _way(migration: PodMigration | None) -> _Route:
-    if migration is None or migration.status.phase is not Phase.IN_PROGRESS:
-        return _NOWHERE
-    return _Route(migration.status.source, migration.status.target)
+    def _update_route(self, key: ObjectKey, migration: PodMigration | None) -> None:
+        before, now = self._routes.pop(key, None), None
+        if migration is not None and migration.status.phase is Phase.IN_PROGRESS:
+            now = self._routes[key] = (migration.status.source, migration.status.target)
+        if before != now:
+            for name in {*(before or ()), *(now or ())} - {""}:
+                self._touch(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +160,6 @@ class ComponentHealth:
     count: int | None = None
     lag: float | None = None
     """Seconds since its last sign of life."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsageStatus:
-    """The state of the usage source."""
-
-    last: float | None = None
-    """When it last answered; None if it never did."""
-    failure: str = ""
-    """Why it does not answer now; empty when it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +188,8 @@ class PageState:
     paused: Callable[[], PauseDetails | None]
     health: Callable[[], Sequence[ComponentHealth]]
     measuring: UsageRefresher
-    usage: Callable[[], UsageStatus]
+    usage: Callable[[], UsagePoller | None]
+    """None without a source of usage."""
     local: bool = False
     """Whether actions from this machine need no token."""
     samples: SpreadHistory = field(default_factory=SpreadHistory)

@@ -13,13 +13,17 @@ from rescheduler.app.actions import PageActions
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseStore
-from rescheduler.model.migration import MigrationStatus, Phase
-from rescheduler.runtime.migration_cache import MigrationCache
-from rescheduler.web.actions import MoveRequest
+from rescheduler.web.actions import (
+    ApproveRequest,
+    MaintenanceRequest,
+    MigrationRef,
+    MoveRequest,
+    PauseRequest,
+    ResumeRequest,
+)
 from rescheduler.web.responses import HttpError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
-from tests.support.pod_migrations import migration_spec, pod_migration
 
 MAP = "/api/v1/namespaces/ours/configmaps/state"
 MAPS = "/api/v1/namespaces/ours/configmaps"
@@ -46,7 +50,7 @@ async def page_actions(tmp_path: Path, *, empties: bool = True) -> AsyncIterator
 
             recorder = EventRecorder(own, "test", own.clock.now)
             yield (
-                PageActions(own, recorder, PauseStore(own, "ours", "state"), MigrationCache(), hear, lambda: empties),
+                PageActions(own, recorder, PauseStore(own, "ours", "state"), hear, lambda: empties),
                 server,
             )
 
@@ -65,7 +69,11 @@ async def test_a_controller_without_the_right_says_that_it_is_not_the_persons_fa
     async with page_actions(tmp_path) as (doing, server):
         server.script(MAP, FORBIDDEN)
         server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}), FORBIDDEN)
-        for action in (doing.pause("jane", ""), doing.resume("jane"), doing.maintain("jane", "n1", on=True)):
+        for action in (
+            doing.pause("jane", PauseRequest()),
+            doing.resume("jane", ResumeRequest()),
+            doing.maintain("jane", MaintenanceRequest("n1", on=True)),
+        ):
             status, said = await refused(action)
             assert status == 503
             assert "you may do it, but the controller itself may not" in said
@@ -76,7 +84,7 @@ async def test_an_api_server_in_trouble_is_told_of(tmp_path: Path) -> None:
     async with page_actions(tmp_path) as (doing, server):
         server.script(MAP, status_answer(404, "NotFound", "no"))
         server.script(MAPS, Answer(hang_up=True))
-        status, said = await refused(doing.pause("jane", ""))
+        status, said = await refused(doing.pause("jane", PauseRequest()))
         assert (status, "the API server could not do it" in said) == (503, True)
 
 
@@ -100,7 +108,7 @@ async def test_maintenance_that_nobody_does_says_how_to_have_it_done(tmp_path: P
     async with page_actions(tmp_path, empties=False) as (doing, server):
         server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}))
         server.script(EVENTS, Answer(500, b"{}"))  # an Event that cannot be written stops nobody
-        assert await doing.maintain("jane", "n1", on=True) == (
+        assert await doing.maintain("jane", MaintenanceRequest("n1", on=True)) == (
             "Node n1 is marked for maintenance, but nothing empties it: add NodeMaintenance to enabledStrategies."
         )
 
@@ -109,27 +117,13 @@ async def test_some_that_cannot_be_approved_do_not_stop_the_others(tmp_path: Pat
     async with page_actions(tmp_path) as (doing, server):
         wanted = []
         for number in range(20):
-            wanted.append(("shop", f"m{number}"))
+            wanted.append(MigrationRef("shop", f"m{number}"))
             metadata = {"name": f"m{number}", "namespace": "shop", "uid": "1", "resourceVersion": "1"}
             spec = {"pod": {"name": "web"}, "approvalRequired": number % 4 != 0}
             server.script(f"{MIGRATIONS}/m{number}", body({"metadata": metadata, "spec": spec}))
-        said = await doing.approve("jane", wanted)
+        said = await doing.approve("jane", ApproveRequest(wanted))
         assert said.startswith("15 moves were approved: ")
         assert "5 could not be: shop/m0: it needs no approval; shop/m12: it needs no approval; " in said
         assert said.endswith("; and 2 more.")
         written = [each for each in server.seen if each.method == "PATCH"]
         assert len(written) == 15
-
-
-async def test_what_stands_or_falls_together_is_asked_for_together(tmp_path: Path) -> None:
-    async with page_actions(tmp_path) as (doing, _):
-        for name, proposal, phase in (
-            ("one", "swap", Phase.PENDING),
-            ("two", "swap", Phase.PENDING),
-            ("ended", "swap", Phase.FAILED),
-            ("other", "else", Phase.PENDING),
-        ):
-            order = migration_spec("web", proposal=proposal, members=2, approval_required=True)
-            doing.migrations.put(pod_migration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
-        both = [("shop", "one"), ("shop", "gone"), ("shop", "two")]
-        assert doing.together([("shop", "one"), ("shop", "gone")]) == both

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,8 @@ from multidict import CIMultiDict
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import ReviewClient
-from rescheduler.model.json import ObjectKey
-from rescheduler.web.actions import ActionRoutes, MoveRequest
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.web.actions import ActionHandler, ActionRoutes
 from rescheduler.web.auth import PageAccess, RequestChecks
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve
@@ -34,27 +34,16 @@ class Kept:
     """Handlers that only write down what they are called for."""
 
     done: list[str] = field(default_factory=list)
-    state: tuple[str, str] = ("ours", "state")
 
-    def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
-        return list(keys)
+    @property
+    def handlers(self) -> dict[str, ActionHandler]:
+        return {
+            "pause": lambda by, asked: self._keep(f"{by} pauses"),
+            "resume": lambda by, asked: self._keep(f"{by} resumes"),
+            "approve": lambda by, asked: self._keep(f"{by} approves {len(asked.migrations)}"),
+        }
 
-    async def pause(self, by: str, reason: str) -> str:
-        return self._keep(f"{by} pauses")
-
-    async def resume(self, by: str) -> str:
-        return self._keep(f"{by} resumes")
-
-    async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
-        return self._keep(f"{by} approves {len(migrations)}")
-
-    async def migrate(self, by: str, demand: MoveRequest) -> str:
-        return self._keep(f"{by} moves {demand.pod}")
-
-    async def maintain(self, by: str, node: str, *, on: bool) -> str:
-        return self._keep(f"{by} keeps {node}")
-
-    def _keep(self, what: str) -> str:
+    async def _keep(self, what: str) -> str:
         self.done.append(what)
         return what
 
@@ -100,7 +89,8 @@ async def stage(tmp_path: Path, *rights: Answer) -> AsyncIterator[Stage]:
         server.script(TOKENS, JANE)
         server.script(RIGHTS, *rights)
         handlers = Kept()
-        actions = ActionRoutes(RequestChecks(), PageAccess(ReviewClient(own)), handlers)
+        access = PageAccess(ReviewClient(own))
+        actions = ActionRoutes(RequestChecks(), access, handlers.handlers, ("ours", "state"), MigrationCache())
         async with serve(WebApp(Metrics(), parts=[actions]), HERE, 0) as port:
             yield Stage(f"http://{HERE}:{port}", handlers, server)
 

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.migration import MigrationStatus, Phase
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web import actions
 from rescheduler.web.actions import ACTIONS, ApproveRequest, MaintenanceRequest, MigrationRef, MoveRequest, PauseRequest
 from rescheduler.web.responses import HttpError
+from tests.support.pod_migrations import migration_spec, pod_migration
 
 STATE = ("ours", "kube-rescheduler-state")
 Anything = st.recursive(
@@ -95,3 +98,18 @@ def test_each_demand_needs_its_own_right() -> None:
     assert needed(MaintenanceRequest("n1", on=True)) == ["patch nodes n1"]
     several = ApproveRequest([MigrationRef("b", "1"), MigrationRef("a", "2"), MigrationRef("b", "3")])
     assert needed(several) == [f"patch podmigrations.rescheduler.io in namespace {name}" for name in ("a", "b")]
+
+
+def test_what_stands_or_falls_together_is_asked_for_together() -> None:
+    migrations = MigrationCache()
+    for name, proposal, phase in (
+        ("one", "swap", Phase.PENDING),
+        ("two", "swap", Phase.PENDING),
+        ("ended", "swap", Phase.FAILED),
+        ("other", "else", Phase.PENDING),
+    ):
+        order = migration_spec("web", proposal=proposal, members=2, approval_required=True)
+        migrations.put(pod_migration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
+    asked = ApproveRequest([MigrationRef("shop", "one"), MigrationRef("shop", "gone")])
+    found = actions.with_group_members(asked, migrations)
+    assert [each.name for each in found.migrations] == ["one", "gone", "two"]

@@ -161,7 +161,7 @@ class TestWhoSpeaks:
     def metrics(self, leading: bool, fresh: bool) -> Metrics:
         metrics = Metrics()
         metrics.plans.observe(plan("CoolDown", moves=1))
-        metrics.replica.set_webhook_in_force(yes=True)
+        metrics.webhook_in_force = True
         metrics.use_sources(replace(everything(), leading=lambda: leading, fresh=lambda: fresh))
         return metrics
 

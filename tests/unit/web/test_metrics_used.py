@@ -14,7 +14,8 @@ import yaml
 from rescheduler.cli.main import root
 from rescheduler.config.loader import load_defaults
 from rescheduler.strategies import settings_by_name
-from rescheduler.web.metrics import MetricDescription, Metrics
+from rescheduler.web.metric_catalogue import MetricDescription
+from rescheduler.web.metrics import Metrics
 from tests.support.promql import Asked, asked, grouped
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

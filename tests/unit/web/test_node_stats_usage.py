@@ -12,7 +12,7 @@ from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.samples import Take, UsageError
 from rescheduler.web import node_stats
 from rescheduler.web.node_stats import CPU
-from rescheduler.web.views.nodes import rows
+from rescheduler.web.views import node_rows
 from tests.support.showing import NOW, Clock, Stage, asked, node, pod, served
 
 GPU = "example.com/gpu"
@@ -91,7 +91,7 @@ async def test_pools_and_other_resources_are_told_with_their_thresholds() -> Non
 async def test_a_change_of_a_node_carries_its_other_resources() -> None:
     made = Stage(overrides=POOLED)
     fill(made)
-    assert rows(made.page.state, [0, 1]) == [[0, 2.5, 6.25, 1, 0, 75.0], [1, 2.5, 6.25, 1, 0, None]]
+    assert node_rows(made.page.state, [0, 1]) == [[0, 2.5, 6.25, 1, 0, 75.0], [1, 2.5, 6.25, 1, 0, None]]
 
 
 async def test_the_configuration_tells_pools_and_what_strategies_do_there() -> None:

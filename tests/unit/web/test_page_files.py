@@ -17,7 +17,7 @@ from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
 from rescheduler.planning.explain import PodOutcome
 from rescheduler.web.node_stats import WORDS
-from rescheduler.web.views.overview import captions
+from rescheduler.web.views import captions
 from tests.support.page_sources import NODE, families, keys_said, messages, sources
 
 PAGE = Path(str(resources.files("rescheduler.web"))) / "page"

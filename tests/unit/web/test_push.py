@@ -140,7 +140,7 @@ async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> N
     picture = ClusterLoad(flat, flat, 0, ())
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
-        made.page.plans.put(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
+        made.page.state.plans.put(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
         assert await page.until("plan") == {"made": NOW - 1}
         found = (await asked(address, "/api/plan"))[1]
         assert (found["made"], found["seconds"], found["plan"]["warnings"]) == (NOW - 1, 0.5, ["a warning"])

@@ -12,8 +12,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.web.push import Broadcaster, EventHub, Subscriber
-from rescheduler.web.views.moves import migrations
-from rescheduler.web.views.nodes import columns
+from rescheduler.web.views import columns, migrations
 from tests.support.examples import examples
 from tests.support.pod_migrations import migration_spec
 from tests.support.showing import Stage

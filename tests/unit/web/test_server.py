@@ -22,7 +22,7 @@ async def test_what_was_counted_is_read_as_prometheus_wants_it() -> None:
     metrics.count_recovery("exhausted")
     metrics.count_recovery("exhausted")
     metrics.requests.observe_answer("/mutate", 200, 0.002)
-    metrics.replica.set_webhook_in_force(yes=True)
+    metrics.webhook_in_force = True
     async with serve(WebApp(metrics), HERE, 0) as port:
         status, text = await fetched(port, "/metrics")
     assert status == 200

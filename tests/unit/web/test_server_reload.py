@@ -118,12 +118,12 @@ def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 0
     before = _hashes(metrics)
     live_config.reject(BAD, NOW + 5)
-    metrics.config.count_reload(ReloadResult.REFUSED)
+    metrics.count_reload(ReloadResult.REFUSED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 0
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 1
     assert _hashes(metrics) == before
     live_config.swap(app.load_configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
-    metrics.config.count_reload(ReloadResult.ACCEPTED)
+    metrics.count_reload(ReloadResult.ACCEPTED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW + 9
     assert value(metrics, "rescheduler_config_reloads_total", result="accepted") == 1
