@@ -23,7 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rescheduler.admission.registration import Registration, WebhookServer
+from rescheduler.admission.registration import Registration
+from rescheduler.admission.server import WebhookServer
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -122,7 +123,7 @@ class Replica:
             self.registration = Registration(self.client, self.settings, self.serving.why_not, self.now)
             self._ready.set()
             async with asyncio.TaskGroup() as group:
-                serving = group.create_task(self.serving.serve())
+                serving = group.create_task(self.serving.run())
                 await self._end.wait()
                 serving.cancel()
 
@@ -227,7 +228,7 @@ def process(space: Space, settings: WebhookSettings) -> Iterator[subprocess.Pope
 async def _serve(kubeconfig: str, wanted: Json) -> None:
     settings = WebhookSettings(**(wanted | {"bind": tuple(wanted["bind"])}))
     async with ApiClient(load_connection(KubeconfigOptions(Path(kubeconfig), None), {})) as client:
-        await WebhookServer(client, settings, {MUTATE: Reviews().review}).serve()
+        await WebhookServer(client, settings, {MUTATE: Reviews().review}).run()
 
 
 if __name__ == "__main__":

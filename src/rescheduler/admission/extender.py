@@ -15,7 +15,7 @@ import structlog
 from msgspec import Raw
 
 from rescheduler.admission.advisor import NO_ADVICE, PlacementAdvisor
-from rescheduler.admission.reviews import NotAPodError, ReviewError, read_new_pod
+from rescheduler.admission.reviews import NotAPodError, RequestError, read_new_pod
 from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import NewPod, PlacementAdvice
 
@@ -39,35 +39,7 @@ class _Score(msgspec.Struct, rename="pascal", gc=False):
     score: int
 
 
-class _Args(msgspec.Struct):
-    """ExtenderArgs, with names as kube-scheduler writes them, or small: Go would read them in any case."""
-
-    Pod: Raw = ABSENT
-    Nodes: Raw = ABSENT
-    NodeNames: Raw = ABSENT
-    small_pod: Raw = msgspec.field(name="pod", default=ABSENT)
-    small_nodes: Raw = msgspec.field(name="nodes", default=ABSENT)
-    small_names: Raw = msgspec.field(name="nodeNames", default=ABSENT)
-    smaller_names: Raw = msgspec.field(name="nodenames", default=ABSENT)
-
-    @property
-    def pod(self) -> Raw:
-        return _first(self.Pod, self.small_pod)
-
-    @property
-    def nodes(self) -> Raw:
-        return _first(self.Nodes, self.small_nodes)
-
-    @property
-    def node_names(self) -> Raw:
-        return _first(self.NodeNames, self.small_names, self.smaller_names)
-
-
-_args = msgspec.json.Decoder(_Args)
-
-
-def _first(*parts: Raw) -> Raw:
-    return next((part for part in parts if present(part)), ABSENT)
+_args = msgspec.json.Decoder(dict[str, Raw])
 
 
 class _ExtenderRequest(NamedTuple):
@@ -161,28 +133,29 @@ def _filtered(asked: _ExtenderRequest, refused: Mapping[str, str]) -> bytes:
 def _read(body: bytes) -> _ExtenderRequest:
     """Decode ExtenderArgs."""
     try:
-        given = _args.decode(body)
+        # Names are as kube-scheduler writes them, or small: Go would read them in any case.
+        given = {name.lower(): part for name, part in _args.decode(body).items() if present(part)}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ReviewError(400, f"the body is no ExtenderArgs: {error}") from None
-    pod, node_names, nodes = given.pod, given.node_names, given.nodes
+        raise RequestError(400, f"the body is no ExtenderArgs: {error}") from None
+    pod = given.get("pod", ABSENT)
     if not present(pod):
-        raise ReviewError(400, "ExtenderArgs without Pod: there is no pod to place")
+        raise RequestError(400, "ExtenderArgs without Pod: there is no pod to place")
     try:
         new_pod = read_new_pod(pod)
     except NotAPodError as error:
-        raise ReviewError(400, f"Pod: {error}") from None
+        raise RequestError(400, f"Pod: {error}") from None
     whole: dict[str, Raw] | None = None
     items: Sequence[Raw] = ()
-    if present(node_names):
-        names = _part(node_names, list[str], "NodeNames")
-    elif present(nodes):
-        whole = _part(nodes, dict[str, Raw], "Nodes")
+    if "nodenames" in given:
+        names = _part(given["nodenames"], list[str], "NodeNames")
+    elif "nodes" in given:
+        whole = _part(given["nodes"], dict[str, Raw], "Nodes")
         items = _part(whole["items"], list[Raw], "Nodes.items") if present(whole.get("items", ABSENT)) else ()
         names = [_part(item, _Node, f"Nodes.items[{at}]").metadata.name for at, item in enumerate(items)]
     else:
-        raise ReviewError(400, "ExtenderArgs with neither NodeNames nor Nodes: there is no node to choose from")
+        raise RequestError(400, "ExtenderArgs with neither NodeNames nor Nodes: there is no node to choose from")
     if not names:
-        raise ReviewError(400, "ExtenderArgs with an empty list of nodes: there is no node to choose from")
+        raise RequestError(400, "ExtenderArgs with an empty list of nodes: there is no node to choose from")
     return _ExtenderRequest(new_pod, pod, names, whole, list(items))
 
 
@@ -190,4 +163,4 @@ def _part(raw: Raw, form: type[T], path: str) -> T:
     try:
         return msgspec.json.decode(raw, type=form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ReviewError(400, f"{path}: {error}") from None
+        raise RequestError(400, f"{path}: {error}") from None

@@ -1,23 +1,20 @@
-"""Serves the webhook on every replica, and registers it with the API server on the leader.
+"""Registers the webhook with the API server, on the leader.
 
-`WebhookServer` waits for a certificate, serves, and reloads renewed ones. `Registration` keeps the Secret and the
-MutatingWebhookConfiguration, and probes whether the API server calls the webhook. A new CA is always published in the
-configuration before a certificate signed by it is served, so no call meets a certificate that it cannot verify.
+`Registration` keeps the Secret and the MutatingWebhookConfiguration, and probes whether the API server calls the
+webhook. A new CA is always published in the configuration before a certificate signed by it is served, so no call meets
+a certificate that it cannot verify.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import structlog
 
-from rescheduler.admission.certificate_source import CertificateSource, from_files, from_secret
 from rescheduler.admission.certificates import CertificateError, CertificateState, next_state, split
-from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import RereadFile
 from rescheduler.kube.errors import Backoff, ClusterError
@@ -26,8 +23,6 @@ from rescheduler.kube.webhook import WebhookConfiguration, WebhookProbe, Webhook
 from rescheduler.model.json import Json
 
 SETTLE = 30.0  # seconds until every API server surely has a new authority; they watch, so it is mostly one
-_FIRST_LOOKS = 1.0  # seconds between reads until there is a certificate
-_LOOKS = 3.0  # and afterwards. A Secret is small and a GET is simple: a watch is not worth its trouble here
 _TRIES = 6  # probes after a change, within about 5 s
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -38,60 +33,6 @@ def names_of_server(settings: WebhookSettings) -> frozenset[str]:
     names = {f"{service}.svc", f"{service}.svc.cluster.local", service, settings.service}
     host = urlsplit(settings.url).hostname if settings.url else None
     return frozenset(names | ({_canonical(host)} if host else set()))
-
-
-class WebhookServer:
-    """The HTTPS server of one replica. `serve` runs until it is cancelled, and then finishes open requests."""
-
-    def __init__(
-        self,
-        client: ApiClient,
-        settings: WebhookSettings,
-        routes: Mapping[str, Handler],
-        limits: ServerLimits | None = None,
-    ) -> None:
-        files = settings.files
-        read = (
-            from_secret(SecretStore(client, settings.namespace, settings.secret))
-            if files is None
-            else from_files(files.certificate, files.key)
-        )
-        self._source = CertificateSource(read)
-        self._settings = settings
-        self._routes = routes
-        self._limits = limits
-        self._server: AdmissionServer | None = None
-        self.knows: Callable[[], str] = lambda: ""
-        """Why the handlers cannot answer yet (caches are not synced), for `/readyz`; empty if they can."""
-        self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
-
-    @property
-    def address(self) -> Address | None:
-        """The address it listens on; None while it does not."""
-        return self._server.address if self._server is not None else None
-
-    def why_not(self) -> str:
-        """Why this replica does not serve the webhook; empty if it does."""
-        if self._source.pair is None:
-            return f"the webhook has no certificate yet: {self._source.why or 'not read yet'}"
-        return "" if self._server is not None else "the webhook does not listen yet"
-
-    async def serve(self) -> None:
-        """Wait for a certificate, then serve and reload it until cancelled."""
-        while not await self._source.refresh():  # noqa: ASYNC110 - the certificate is in the cluster, or in files
-            await asyncio.sleep(_FIRST_LOOKS)
-        server = AdmissionServer(self._routes, self._source.context, Address(*self._settings.bind), self._limits)
-        server.ready = lambda: self.why_not() or self.knows()
-        server.report = self.report
-        async with server:
-            self._server = server
-            _log.info("webhook listening", address=f"{server.address.host}:{server.address.port}")
-            try:
-                while True:
-                    await asyncio.sleep(_LOOKS)
-                    await self._source.refresh()
-            finally:
-                self._server = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Decodes AdmissionReviews and the pods in them, and encodes the answer. Unreadable bodies raise ReviewError."""
+"""Decodes AdmissionReviews and the pods in them, and encodes the answer. Unreadable bodies raise RequestError."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from rescheduler.model.advice import NewPod
 from rescheduler.model.objects import NOTHING
 
 
-class ReviewError(Exception):
-    """A body that cannot be answered: the HTTP status it gets, and why."""
+class RequestError(Exception):
+    """A request that cannot be answered: the HTTP status it gets, why, and further headers."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status, message)
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
         self.status = status
         self.message = message
-
-    def __str__(self) -> str:
-        return self.message
+        self.headers = headers
 
 
 V1 = "admission.k8s.io/v1"
@@ -40,18 +38,12 @@ class _Camel(Struct, rename="camel", gc=False):
     """Base: camelCase in JSON."""
 
 
-class GroupVersionKind(_Camel):
-    """The kind of the object."""
+class _Resource(_Camel):
+    """A GroupVersionKind, or a GroupVersionResource."""
 
     group: str | None = None
     version: str | None = None
     kind: str | None = None
-
-
-class GroupResource(_Camel):
-    """The resource that was written."""
-
-    group: str | None = None
     resource: str | None = None
 
 
@@ -77,7 +69,7 @@ class AdmissionReview(_Camel):
     def concerns_a_new_pod(self) -> bool:
         """Whether it is about the creation of a v1 pod."""
         request = self.request
-        kind, resource = _read(request.kind, GroupVersionKind), _read(request.resource, GroupResource)
+        kind, resource = _read(request.kind, _Resource), _read(request.resource, _Resource)
         return (
             self.api_version == V1
             and _text(request.operation) == "CREATE"
@@ -97,7 +89,7 @@ class AdmissionReview(_Camel):
 class _Document(_Camel):
     api_version: Raw = ABSENT
     kind: Raw = ABSENT
-    request: Raw = ABSENT
+    request: AdmissionRequest | None = None
 
 
 class _Meta(_Camel):
@@ -132,7 +124,6 @@ class _Pod(_Camel):
 
 
 _documents = msgspec.json.Decoder(_Document)
-_requests = msgspec.json.Decoder(AdmissionRequest)
 _pods = msgspec.json.Decoder(_Pod)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -141,17 +132,17 @@ def read_review(body: bytes) -> AdmissionReview:
     """Decode a review."""
     try:
         document = _documents.decode(body)
-        if _text(document.kind) != KIND:
-            said = _text(document.kind) or "nothing"
-            raise ReviewError(400, f"the body must be an {KIND}; its kind says {said[:80]!r}")
-        if not present(document.request):
-            raise ReviewError(400, f"the {KIND} has no request")
-        request = _requests.decode(document.request)
     except _UNREADABLE as error:
-        raise ReviewError(400, f"the body is no {KIND}: {error}") from None
+        raise RequestError(400, f"the body is no {KIND}: {error}") from None
+    if _text(document.kind) != KIND:
+        said = _text(document.kind) or "nothing"
+        raise RequestError(400, f"the body must be an {KIND}; its kind says {said[:80]!r}")
+    request = document.request
+    if request is None:
+        raise RequestError(400, f"the {KIND} has no request")
     uid = _text(request.uid)
     if not uid:
-        raise ReviewError(400, f"the {KIND} has no request.uid, so it cannot be answered")
+        raise RequestError(400, f"the {KIND} has no request.uid, so it cannot be answered")
     return AdmissionReview(_text(document.api_version), uid, request)
 
 

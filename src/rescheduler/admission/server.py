@@ -1,20 +1,33 @@
-"""The HTTP server of the webhook and the extender: bounded in connections, bodies and time, and drained at the end."""
+"""Serves the webhook and the extender: bounded in connections, bodies and time, and drained at the end.
+
+`AdmissionServer` is one HTTP server, `WebhookServer` the one with TLS: it waits for a certificate, serves, and reloads
+renewed ones without a restart. `CertificateSource` reads the certificate from given files or from our Secret.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import structlog
 from aiohttp import http_exceptions, web
 
-from rescheduler.admission.reviews import ReviewError
+from rescheduler.admission.certificates import CertificateError, CertificateState, KeyPair, check
+from rescheduler.admission.reviews import RequestError
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import RereadFile
 from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.secrets import SecretStore
+from rescheduler.kube.webhook import WebhookSettings
 from rescheduler.runtime.logs import make_wire_logger
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -33,26 +46,22 @@ class Connections(web.Server):
     def __init__(self, answer: Answer, most: int, **settings: Any) -> None:
         super().__init__(answer, **settings)
         self._most = most
-        self._open: dict[web.RequestHandler, None] = {}  # the oldest first
-        self._leaving: set[web.RequestHandler] = set()
+        self._open = 0
         self._none = asyncio.Event()
         self._none.set()
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        self._open[handler] = None
+        self._open += 1
         self._none.clear()
-        if len(self._open) - len(self._leaving) > self._most:
-            # A client that holds many connections open, or sends requests byte by byte, must not keep others out: the
-            # oldest is closed. Handlers answer at once, so it is not in the middle of an answer.
-            leaving = next(each for each in self._open if each not in self._leaving)
-            self._leaving.add(leaving)
-            asyncio.get_running_loop().call_soon(leaving.force_close)  # aiohttp is still setting a new one up
+        # A client that holds many connections open, or sends requests byte by byte, must not keep others out. Handlers
+        # answer at once, so the oldest is not in the middle of an answer; aiohttp is still setting the new one up.
+        for oldest in self.connections[: -self._most]:
+            asyncio.get_running_loop().call_soon(oldest.force_close)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
-        self._open.pop(handler, None)
-        self._leaving.discard(handler)
+        self._open -= 1
         if not self._open:
             self._none.set()
 
@@ -92,12 +101,6 @@ class ServerLimits:
     """At the end, for open requests."""
     linger: float = 1.0
     """At the end, for connections whose next response closes them for the client."""
-
-
-class _HttpError(Exception):
-    def __init__(self, status: int, why: str, **headers: str) -> None:
-        super().__init__(why)
-        self.status, self.why, self.headers = status, why, headers
 
 
 class AdmissionServer:
@@ -193,10 +196,8 @@ class AdmissionServer:
             if path in (_HEALTHZ, _READYZ):
                 return self._health(request, path)
             return await self._handled(request, path)
-        except _HttpError as refusal:
-            return web.Response(status=refusal.status, text=refusal.why + "\n", headers=refusal.headers)
-        except ReviewError as error:
-            return web.Response(status=error.status, text=error.message + "\n")
+        except RequestError as refusal:
+            return web.Response(status=refusal.status, text=refusal.message + "\n", headers=refusal.headers)
         except Exception as error:  # noqa: BLE001 - an internal error must not end the connection without a response
             _log.exception("request failed: internal error", method=request.method, path=path)
             why = f"internal error of the rescheduler ({type(error).__name__}): see its log"
@@ -204,7 +205,7 @@ class AdmissionServer:
 
     def _health(self, request: web.BaseRequest, path: str) -> web.Response:
         if request.method not in _READS:
-            raise _HttpError(405, f"{path} is read with GET", Allow=", ".join(_READS))
+            raise RequestError(405, f"{path} is read with GET", Allow=", ".join(_READS))
         why = self.ready() if path == _READYZ else ""
         if self._ending and path == _READYZ:
             why = "shutting down"
@@ -213,15 +214,15 @@ class AdmissionServer:
     async def _handled(self, request: web.BaseRequest, path: str) -> web.Response:
         handler = self._routes.get(path)
         if handler is None:
-            raise _HttpError(404, f"there is nothing at this address; served are {', '.join(sorted(self._routes))}")
+            raise RequestError(404, f"there is nothing at this address; served are {', '.join(sorted(self._routes))}")
         if request.method != "POST":
-            raise _HttpError(405, f"{path} takes POST", Allow="POST")
+            raise RequestError(405, f"{path} takes POST", Allow="POST")
         if request.content_type.lower() != _JSON or "Content-Type" not in request.headers:
-            raise _HttpError(
+            raise RequestError(
                 415, f"{path} takes {_JSON}, not Content-Type {request.headers.get('Content-Type', 'none')}"
             )
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _HttpError(415, f"{path} takes uncompressed bodies only")
+            raise RequestError(415, f"{path} takes uncompressed bodies only")
         parts: list[bytes] = []
         try:
             await self._read(request, parts, self._limits.bodies.get(path, self._limits.body))
@@ -245,15 +246,184 @@ class AdmissionServer:
                     if size > most:
                         raise _too_large(most)
                     if self._held + len(part) > self._limits.at_once:
-                        raise _HttpError(503, "too many large bodies at once: try again", **{"Retry-After": "1"})
+                        raise RequestError(503, "too many large bodies at once: try again", **{"Retry-After": "1"})
                     parts.append(part)
                     self._held += len(part)
         except TimeoutError:
             why = f"{size} bytes arrived in {self._limits.to_send:g} s, and the rest did not"
-            raise _HttpError(408, why) from None
+            raise RequestError(408, why) from None
         except (ConnectionError, web.RequestPayloadError, http_exceptions.HttpProcessingError) as error:
-            raise _HttpError(400, f"the body did not arrive completely: {error}") from None
+            raise RequestError(400, f"the body did not arrive completely: {error}") from None
 
 
-def _too_large(most: int) -> _HttpError:
-    return _HttpError(413, f"the body is larger than the limit of {most} bytes")
+def _too_large(most: int) -> RequestError:
+    return RequestError(413, f"the body is larger than the limit of {most} bytes")
+
+
+ReadPair = Callable[[], Awaitable[KeyPair]]
+
+
+class CertificateSource:
+    """Serves the pair that `read` returns; `context` is for a server, and stays the same while it runs.
+
+    Each pair has a context of its own, to which a handshake is handed over when it begins (by the callback for server
+    names). Loading a new pair into the context in use would fail after a change from RSA to ECDSA: a context keeps one
+    pair of each kind, and would serve the old one to some clients.
+    """
+
+    def __init__(self, read: ReadPair) -> None:
+        self._read = read
+        self.why = ""
+        """What was wrong at the last refresh; empty if nothing was."""
+        self._served: ssl.SSLContext | None = None
+        self.pair: KeyPair | None = None
+        """The pair that is served; None before the first."""
+        self.context = _bare()
+        self.context.sni_callback = self._hand_over
+
+    async def refresh(self) -> bool:
+        """Read the pair and serve it if it is new; False while there is none."""
+        try:
+            pair = await self._read()
+            if pair != self.pair:
+                self._served = _context(pair)
+                again = self.pair is not None
+                self.pair = pair
+                _log.info("webhook certificate reloaded" if again else "webhook certificate loaded")
+        except (CertificateError, ClusterError) as error:
+            if str(error) != self.why:
+                event = "webhook certificate missing" if self.pair is None else "webhook certificate not reloaded"
+                _log.warning(event, why=str(error))
+            self.why = str(error)
+        else:
+            self.why = ""
+        return self.pair is not None
+
+    def _hand_over(self, handshake: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+        if self._served is not None:
+            handshake.context = self._served
+
+
+def from_files(certificate: Path, key: Path) -> ReadPair:
+    """Read a pair from files that, for example, cert-manager keeps."""
+    files = RereadFile(certificate, "the webhook's certificate"), RereadFile(key, "the webhook's key")
+
+    async def read() -> KeyPair:
+        pair = KeyPair(files[0].read(), files[1].read())
+        try:
+            check(pair)
+        except CertificateError as error:
+            cure = "both must be PEM and belong together; they are read again in a moment"
+            raise CertificateError(f"{certificate} and {key}: {error}; {cure}") from error
+        return pair
+
+    return read
+
+
+def from_secret(secrets: SecretStore) -> ReadPair:
+    """Read the pair that the leader keeps in our Secret."""
+
+    async def read() -> KeyPair:
+        found = await secrets.read()
+        if found is None:
+            raise CertificateError(f"{secrets} does not exist yet; the leader creates it")
+        try:
+            return CertificateState.from_data(found.data).serving
+        except CertificateError as error:
+            raise CertificateError(f"{secrets}: {error}; the leader replaces it") from error
+
+    return read
+
+
+def _bare() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _context(pair: KeyPair) -> ssl.SSLContext:
+    context = _bare()
+    with _in_file(pair.certificate) as certificate, _in_file(pair.key) as key:
+        try:
+            # A password is never asked for on a terminal: `check` has refused encrypted keys.
+            context.load_cert_chain(certificate, key, password="")
+        except ssl.SSLError as error:
+            raise CertificateError(f"OpenSSL does not take the webhook's certificate ({error.reason})") from error
+    return context
+
+
+@contextlib.contextmanager
+def _in_file(content: bytes) -> Iterator[str]:
+    """Write a file for OpenSSL, which reads pairs only from files.
+
+    The file is in memory where possible: keys belong on no disk, and a container's file system is often read-only.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("rescheduler"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile(prefix="rescheduler-") as private:  # readable for this user only
+            private.write(content)
+            private.flush()
+            yield private.name
+
+
+_FIRST_LOOKS = 1.0  # seconds between reads until there is a certificate
+_LOOKS = 3.0  # and afterwards. A Secret is small and a GET is simple: a watch is not worth its trouble here
+
+
+class WebhookServer:
+    """The HTTPS server of one replica. `run` ends when it is cancelled, and finishes open requests."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        settings: WebhookSettings,
+        routes: Mapping[str, Handler],
+        limits: ServerLimits | None = None,
+    ) -> None:
+        files = settings.files
+        read = (
+            from_secret(SecretStore(client, settings.namespace, settings.secret))
+            if files is None
+            else from_files(files.certificate, files.key)
+        )
+        self._source = CertificateSource(read)
+        self._settings = settings
+        self._routes = routes
+        self._limits = limits
+        self._server: AdmissionServer | None = None
+        self.knows: Callable[[], str] = lambda: ""
+        """Why the handlers cannot answer yet (caches are not synced), for `/readyz`; empty if they can."""
+        self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
+
+    @property
+    def address(self) -> Address | None:
+        """The address it listens on; None while it does not."""
+        return self._server.address if self._server is not None else None
+
+    def why_not(self) -> str:
+        """Why this replica does not serve the webhook; empty if it does."""
+        if self._source.pair is None:
+            return f"the webhook has no certificate yet: {self._source.why or 'not read yet'}"
+        return "" if self._server is not None else "the webhook does not listen yet"
+
+    async def run(self) -> None:
+        """Wait for a certificate, then serve and reload it until cancelled."""
+        while not await self._source.refresh():  # noqa: ASYNC110 - the certificate is in the cluster, or in files
+            await asyncio.sleep(_FIRST_LOOKS)
+        server = AdmissionServer(self._routes, self._source.context, Address(*self._settings.bind), self._limits)
+        server.ready = lambda: self.why_not() or self.knows()
+        server.report = self.report
+        async with server:
+            self._server = server
+            _log.info("webhook listening", address=f"{server.address.host}:{server.address.port}")
+            try:
+                while True:
+                    await asyncio.sleep(_LOOKS)
+                    await self._source.refresh()
+            finally:
+                self._server = None

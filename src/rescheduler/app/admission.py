@@ -17,8 +17,8 @@ import structlog
 
 from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.registration import Registration, WebhookServer
-from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
+from rescheduler.admission.registration import Registration
+from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits, WebhookServer
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.app.context import AppContext
 from rescheduler.config.configuration import Configuration
@@ -80,7 +80,7 @@ class AdmissionServices:
         )
         loops: list[Runnable] = [stale_gates, self._bulletins]  # gates may be left from an earlier configuration
         if self._secure_server is not None:
-            loops.append(_Served(self._secure_server))
+            loops.append(self._secure_server)
         if self._plain_server is not None:
             loops.append(_Listening(self._plain_server))
         return loops
@@ -178,14 +178,6 @@ class AdmissionServices:
             if error.status != 403:
                 raise
             _log.debug("webhook registration not readable", why=error.message)
-
-
-@dataclass(frozen=True, slots=True)
-class _Served:
-    serving: WebhookServer
-
-    async def run(self) -> None:
-        await self.serving.serve()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.reviews import ReviewError
+from rescheduler.admission.reviews import RequestError
 from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
@@ -172,7 +172,7 @@ def test_keys_may_be_written_in_small_letters() -> None:
 )
 def test_what_are_no_arguments_is_refused_with_the_reason(body: bytes, why: str) -> None:
     for ask in (Case().extender.filter, Case().extender.prioritize):
-        with pytest.raises(ReviewError) as caught:
+        with pytest.raises(RequestError) as caught:
             ask(body)
         assert caught.value.status == 400
         assert why in caught.value.message
@@ -215,7 +215,7 @@ def test_every_node_either_passes_or_is_refused_and_the_order_stays(
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_nothing_else(body: bytes) -> None:
     for ask in (Case().extender.filter, Case().extender.prioritize):
-        with pytest.raises(ReviewError):
+        with pytest.raises(RequestError):
             ask(body)
 
 
@@ -223,5 +223,5 @@ def test_garbage_is_refused_and_nothing_else(body: bytes) -> None:
 def test_arguments_with_junk_in_them_are_answered_or_refused(field: str, junk: Any) -> None:
     asked = json.loads(by_name("one", "two")) | {field: junk}
     for ask in (Case().extender.filter, Case().extender.prioritize):
-        with contextlib.suppress(ReviewError):
+        with contextlib.suppress(RequestError):
             json.loads(ask(json.dumps(asked).encode()))

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from rescheduler.admission.reviews import ReviewError
+from rescheduler.admission.reviews import RequestError
 from rescheduler.admission.server import Address, AdmissionServer, ServerLimits
 from rescheduler.kube.errors import ClusterError
 
@@ -24,7 +24,7 @@ QUICK = ServerLimits(body=1000, bodies={"/large": 100_000}, at_once=150_000, lin
 
 
 def refuse(body: bytes) -> bytes:
-    raise ReviewError(422, "that is no review")
+    raise RequestError(422, "that is no review")
 
 
 def fail(body: bytes) -> bytes:

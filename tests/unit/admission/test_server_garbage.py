@@ -15,10 +15,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rescheduler.admission.certificate_source import CertificateSource
 from rescheduler.admission.certificates import KeyPair, new_authority, new_serving
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
+from rescheduler.admission.server import Address, AdmissionServer, CertificateSource, Handler, ServerLimits
 from rescheduler.admission.webhook import PodMutator
 from tests.support.examples import examples
 from tests.support.raw_http import HOST, asked, resident

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from kubemini.patches import apply_json_patch
 from rescheduler.admission.advisor import PlacementAdvisor
-from rescheduler.admission.reviews import ReviewError
+from rescheduler.admission.reviews import RequestError
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
@@ -152,7 +152,7 @@ def test_a_review_of_an_older_version_is_answered_in_kind_and_without_a_patch() 
     ],
 )
 def test_what_is_no_review_is_refused_with_the_reason(body: bytes, why: str) -> None:
-    with pytest.raises(ReviewError) as caught:
+    with pytest.raises(RequestError) as caught:
         mutation().review(body)
     assert caught.value.status == 400
     assert why in caught.value.message
@@ -205,13 +205,13 @@ JUNK = st.recursive(
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_nothing_else(body: bytes) -> None:
-    with pytest.raises(ReviewError):
+    with pytest.raises(RequestError):
         mutation().review(body)
 
 
 @given(st.sampled_from(["uid", "kind", "resource", "subResource", "operation", "namespace", "object"]), JUNK)
 def test_a_review_with_junk_in_it_is_answered_or_refused(field: str, junk: Any) -> None:
-    with contextlib.suppress(ReviewError):
+    with contextlib.suppress(RequestError):
         answer = json.loads(mutation().review(review(pod_json(), **{field: junk})))
         assert answer["response"]["allowed"] is True
 
@@ -240,6 +240,6 @@ def test_a_review_that_was_cut_or_changed_on_the_way_is_answered_or_refused(data
     for _ in range(data.draw(st.integers(0, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(body[: data.draw(st.integers(0, len(body)))])
-    with contextlib.suppress(ReviewError):
+    with contextlib.suppress(RequestError):
         answer = json.loads(mutation().review(cut))
         assert answer["response"]["allowed"] is True

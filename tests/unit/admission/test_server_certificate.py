@@ -16,9 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from structlog.testing import capture_logs
 
-from rescheduler.admission.certificate_source import CertificateSource, from_files
 from rescheduler.admission.certificates import CertificateError, KeyPair, joined, new_authority, new_serving
-from rescheduler.admission.server import Address, AdmissionServer
+from rescheduler.admission.server import Address, AdmissionServer, CertificateSource, from_files
 
 HOST = "127.0.0.1"
 
