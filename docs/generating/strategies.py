@@ -39,12 +39,19 @@ kubeconfig.
 
 
 def strategies() -> str:
-    """One section a strategy, in the order in which they run."""
-    parts = ["# Strategies\n", _STRATEGIES]
-    for name, strategy in discover().items():
+    """A table of all, then one section a strategy, in the order in which they run."""
+    found = discover()
+    rows = [(f"[{name}](#{name.lower()})", _summary(strategy)) for name, strategy in found.items()]
+    parts = ["# Strategies\n", _STRATEGIES, table(("strategy", "what it does"), rows)]
+    for name, strategy in found.items():
         parts += [f"## {name}\n", f"Order {strategy.order}.\n", f"{inspect.cleandoc(strategy.__doc__ or '')}\n"]
         parts.append(_settings(strategy))
     return "\n".join(parts)
+
+
+def _summary(strategy: type[Strategy[StrategySettings]]) -> str:
+    """The first paragraph of its docstring."""
+    return " ".join(inspect.cleandoc(strategy.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _settings(strategy: type[Strategy[StrategySettings]]) -> str:
