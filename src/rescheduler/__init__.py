@@ -1,3 +1,3 @@
-"""kube-rescheduler: moves Kubernetes pods to where they should be."""
+"""kube-rescheduler: moves Kubernetes pods to better nodes."""
 
 __version__ = "0.1.0.dev0"

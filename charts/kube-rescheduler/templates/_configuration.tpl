@@ -1,5 +1,5 @@
-{{/* What the rest of the chart has to know of the controller's configuration, with the defaults that the controller has
-(tests/chart/test_in_step.py compares them), and what cannot work in a pod. */}}
+{{/* Fields of the controller's configuration that the chart needs, with the controller's defaults (compared by
+tests/chart/test_in_step.py), and checks for values that cannot work in a pod. */}}
 
 {{- define "kube-rescheduler.lease" -}}
 {{- (.Values.config.leaderElection).resourceName | default "kube-rescheduler" -}}
@@ -21,7 +21,7 @@
 {{- (.Values.config.webhook).port | default 9443 | int -}}
 {{- end -}}
 
-{{/* 0 where nothing is served. */}}
+{{/* The port of page and metrics; 0 if they are not served. */}}
 {{- define "kube-rescheduler.webPort" -}}
 {{- if .Values.dryRun -}}
 0
@@ -30,7 +30,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Without TLS; 0 where it is not served. */}}
+{{/* The extender's port without TLS; 0 if it is not served. */}}
 {{- define "kube-rescheduler.extenderPort" -}}
 {{- if and (.Values.config.extender).enabled (not .Values.dryRun) -}}
 {{- (.Values.config.extender).insecurePort | default 0 | int -}}
@@ -39,7 +39,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Whether the webhook's port is listened on, with TLS; empty if not. */}}
+{{/* Whether the webhook's port is open; empty if not. */}}
 {{- define "kube-rescheduler.secure" -}}
 {{- $webhook := .Values.config.webhook | default dict -}}
 {{- if .Values.dryRun -}}
@@ -48,7 +48,7 @@ yes
 {{- end -}}
 {{- end -}}
 
-{{/* Whatever listens in a pod needs a port of its own. */}}
+{{/* Each server needs its own port. */}}
 {{- define "kube-rescheduler.ports" -}}
 {{- $taken := dict -}}
 {{- $listening := list (list "config.web.port" (include "kube-rescheduler.webPort" .)) -}}
@@ -74,19 +74,19 @@ yes
 {{- end -}}
 {{- end -}}
 
-{{/* The sections of which use is made only once, when the process starts: only their change has to roll the pods. */}}
+{{/* The sections that are read only when the process starts: a change of them must roll the pods. */}}
 {{- define "kube-rescheduler.restartOnly" -}}
 {{- pick .Values.config "leaderElection" "clientConnection" "web" "webhook" "extender" | toJson -}}
 {{- end -}}
 
-{{/* Two would both move pods. Their Leases are in their own namespaces, so neither would see the other. */}}
+{{/* Two releases would both move pods: each has its Lease in its own namespace, so leader election does not help. */}}
 {{- define "kube-rescheduler.alone" -}}
 {{- if and .Values.rbac.create (not .Values.dryRun) -}}
 {{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" "").items -}}
-{{- $marks := merge (dict) (.metadata.annotations | default dict) (.metadata.labels | default dict) -}}
-{{- if eq (get $marks "rescheduler.io/moves-pods") "true" -}}
-{{- $name := get $marks "meta.helm.sh/release-name" | default (get $marks "app.kubernetes.io/instance") -}}
-{{- $namespace := get $marks "meta.helm.sh/release-namespace" | default (first .subjects).namespace -}}
+{{- $labels := merge (dict) (.metadata.annotations | default dict) (.metadata.labels | default dict) -}}
+{{- if eq (get $labels "rescheduler.io/moves-pods") "true" -}}
+{{- $name := get $labels "meta.helm.sh/release-name" | default (get $labels "app.kubernetes.io/instance") -}}
+{{- $namespace := get $labels "meta.helm.sh/release-namespace" | default (first .subjects).namespace -}}
 {{- if or (ne $name $.Release.Name) (ne $namespace $.Release.Namespace) -}}
 {{- fail (printf "kube-rescheduler is installed already, as release %s in the namespace %s: two in one cluster would both move pods. Upgrade or uninstall that one, or set dryRun to true." $name $namespace) -}}
 {{- end -}}
@@ -116,7 +116,7 @@ yes
 {{- fail "extraArgs has --no-leader-elect, and replicas is above 1: all of them would move pods at once. Set replicas to 1, or leave it out." -}}
 {{- end -}}
 {{- if has "--once" .Values.extraArgs -}}
-{{- fail "extraArgs has --once, with which the controller ends, so that kubelet would start it again and again: leave it out, or run `rescheduler run --once` as a CronJob of yours." -}}
+{{- fail "extraArgs has --once, with which the controller ends after one cycle, and kubelet would restart it again and again: leave it out, or run `rescheduler run --once` in a CronJob." -}}
 {{- end -}}
 {{- range .Values.extraArgs -}}
 {{- if or (eq . "--config") (hasPrefix "--config=" .) -}}
@@ -124,7 +124,7 @@ yes
 {{- end -}}
 {{- end -}}
 {{- if has "--dry-run" .Values.extraArgs -}}
-{{- fail "extraArgs has --dry-run, with which nothing is served, so that kubelet's probes would fail: set dryRun to true instead." -}}
+{{- fail "extraArgs has --dry-run, with which nothing is served, so kubelet's probes would fail: set dryRun to true instead." -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled (eq (include "kube-rescheduler.webPort" .) "0") -}}
 {{- fail "serviceMonitor.enabled is true, but config.web.port is 0, or dryRun is true, so there are no metrics to read: change one of them." -}}

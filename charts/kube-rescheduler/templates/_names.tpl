@@ -1,5 +1,5 @@
-{{/* Names and labels. What the controller calls its own things (Lease, Secret, webhook) is said by its configuration,
-and the same there and here, so that commands such as `rescheduler cleanup` find them whatever the release is called. */}}
+{{/* Names and labels. The names of Lease, Secret and webhook come from the controller's configuration and do not depend on
+the release, so that commands such as `rescheduler cleanup` find them. */}}
 
 {{- define "kube-rescheduler.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
@@ -21,7 +21,7 @@ app.kubernetes.io/name: {{ include "kube-rescheduler.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{/* Of every object; what selectors look for goes over what somebody gives. */}}
+{{/* Labels of every object. Those that selectors use override `commonLabels`. */}}
 {{- define "kube-rescheduler.labels" -}}
 {{ include "kube-rescheduler.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -32,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* Of the pods. No version: a new one of the chart alone rolls nothing. */}}
+{{/* Labels of the pods. Without the version, so that a new chart version alone does not roll them. */}}
 {{- define "kube-rescheduler.podLabels" -}}
 {{- merge (include "kube-rescheduler.selector" . | fromYaml) .Values.podLabels .Values.commonLabels | toYaml -}}
 {{- end -}}
