@@ -1,7 +1,7 @@
 """Any of the embedded controllers at work in virtual time, for their unit tests.
 
-    @at_work(GarbageCollector)
-    async def test_what_nobody_owns_goes(cluster: Cluster) -> None:
+    @at_work(DisruptionController)
+    async def test_a_new_budget_is_counted(cluster: Cluster) -> None:
         ...
 
 The event loop's time and the time of day stand still while anything can be done, and jump when all wait: an hour
@@ -16,22 +16,20 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from unittest import mock
 
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.base import Controller, Runner
-from kubemini.custom import CustomKind
 from kubemini.errors import Json
-from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD, Kind
+from kubemini.kinds import NAMESPACE, NODE, POD, Kind
 from tests.support.virtual_time import VirtualLoop
-from tests.support.workloads import SPACE, LoggedErrors, condition
 
 IMAGE = "hollow:1"
+SPACE = "default"
 _MORNING = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
-Found = TypeVar("Found")
 Scene = Callable[["Cluster"], Coroutine[Any, Any, None]]
 
 
@@ -106,9 +104,8 @@ class Cluster:
     def find(self, kind: Kind, name: str, namespace: str = SPACE) -> Json | None:
         return self.api.find(kind, (namespace if kind.namespaced else "", name))
 
-    def all(self, kind: Kind, **labels: str) -> list[Json]:
-        entries = self.store.entries(kind)
-        return [entry.object() for entry in entries if labels.items() <= entry.labels.items()]
+    def all(self, kind: Kind) -> list[Json]:
+        return [entry.object() for entry in self.store.entries(kind)]
 
     async def edit(self, kind: Kind, name: str, change: Callable[[Json], Any], subresource: str = "") -> Json:
         """A new version of an object; the function changes it in place."""
@@ -156,23 +153,6 @@ class Cluster:
         """A kubelet is done with a pod that is deleted."""
         await self.delete(POD, name, grace=0)
 
-    def events(self, about: str) -> list[str]:
-        """The reasons that were given about an object, in the order of saying."""
-        found = [event for event in self.all(CORE_EVENT) if event["involvedObject"]["name"] == about]
-        return [event["reason"] for event in sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))]
-
-    async def until(self, test: Callable[[], Found]) -> Found:
-        """What the test says when it first says something true; it is asked after each change."""
-        changed = asyncio.Event()
-        unsubscribe = self.store.subscribe(lambda _: changed.set())
-        try:
-            while not (found := test()):
-                changed.clear()
-                await changed.wait()
-        finally:
-            unsubscribe()
-        return found
-
     async def settled(self) -> None:
         """Until nobody has anything to do now; what waits for its time does not count."""
         await asyncio.sleep(0)
@@ -191,9 +171,18 @@ def reference(owner: Json, **more: Any) -> Json:
     return {**head, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": True, **more}
 
 
-def custom(name: str, *subresources: str) -> Kind:
-    """A kind as a CustomResourceDefinition adds it, of which nothing is asked."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return CustomKind(
-        "example.com", "v1", name, f"{name.lower()}s", subresources=subresources, custom=True, schema=anything
-    )
+class LoggedErrors(logging.Handler):
+    """What went wrong inside a controller: a Runner only logs it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(logging.Formatter().format(record))
+
+
+def condition(body: Json, kind: str) -> Json:
+    """One condition of an object's status; empty if it has none of this type."""
+    found = body.get("status", {}).get("conditions") or ()
+    return next((each for each in found if each["type"] == kind), {})

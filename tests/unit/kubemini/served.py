@@ -67,12 +67,6 @@ class Client:
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
         return await self.send("POST", path, body, headers)
 
-    async def patch(self, path: str, body: Any, sort: str = "merge-patch") -> Answer:
-        return await self.send("PATCH", path, body, {"Content-Type": f"application/{sort}+json"})
-
-    async def delete(self, path: str, options: Json | None = None) -> Answer:
-        return await self.send("DELETE", path, options)
-
     @contextlib.asynccontextmanager
     async def watch(self, path: str, accept: str = "application/json") -> AsyncIterator[AsyncGenerator[Json, None]]:
         """Events until the server ends the watch or the block is left; the watch has begun when this returns."""
@@ -95,10 +89,6 @@ class Client:
             return before | changes | {"metadata": metadata}
 
         return await self.api.edit(Target(CONFIG_MAP, "default", name), edit)
-
-    async def drop(self, name: str, kind: Kind = CONFIG_MAP) -> Json:
-        """A deleted object."""
-        return await self.api.delete(Target(kind, "default", name))
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""What admission does to objects before their rules: priorities, accounts, tolerations, taints, classes, addresses."""
+"""What admission adds to objects: tokens of accounts, tolerations, taints, storage classes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from kubemini.api import Api
+from kubemini.admission import AdmissionChain
+from kubemini.api import Api, Target
 from kubemini.errors import Json
-from kubemini.kinds import CLAIM, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
-from tests.unit.kubemini.rule_cases import ACCOUNT, CONTAINER, at, cluster, create, pod, refused
+from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, STORAGE_CLASS, Kind
+from kubemini.store import Store
+
+ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+CONTAINER: Json = {"name": "main", "image": "hollow:1"}
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOST = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
@@ -17,49 +21,27 @@ LOST = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 @pytest.fixture
 async def api() -> Api:
-    return await cluster(admission=True)
+    store = Store()
+    api = Api(store, admission=AdmissionChain(store))
+    await api.create(Target(NAMESPACE), {"metadata": {"name": "default"}})
+    await api.create(at(ACCOUNT), {"metadata": {"name": "default"}})
+    return api
+
+
+def at(kind: Kind, name: str = "") -> Target:
+    return Target(kind, "default" if kind.namespaced else "", name)
+
+
+def pod(**spec: Any) -> Json:
+    return {"metadata": {"name": "a", "labels": {"app": "a"}}, "spec": {"containers": [dict(CONTAINER)]} | spec}
+
+
+async def create(api: Api, kind: Kind, body: Json) -> Json:
+    return await api.create(at(kind), body)
 
 
 def named(name: str = "a", **fields: Any) -> Json:
     return {"metadata": {"name": name}, **fields}
-
-
-async def test_a_pod_without_a_class_has_no_priority(api: Api) -> None:
-    spec = (await create(api, POD, pod()))["spec"]
-    assert (spec["priority"], spec["preemptionPolicy"], "priorityClassName" in spec) == (
-        0,
-        "PreemptLowerPriority",
-        False,
-    )
-
-
-async def test_a_class_gives_a_pod_its_priority(api: Api) -> None:
-    await create(api, PRIORITY_CLASS, named("mine", value=7, preemptionPolicy="Never"))
-    spec = (await create(api, POD, pod(priorityClassName="mine")))["spec"]
-    assert (spec["priority"], spec["preemptionPolicy"]) == (7, "Never")
-
-
-async def test_the_default_class_is_for_pods_that_name_none(api: Api) -> None:
-    await create(api, PRIORITY_CLASS, named("usual", value=3, globalDefault=True))
-    spec = (await create(api, POD, pod()))["spec"]
-    assert (spec["priority"], spec["priorityClassName"]) == (3, "usual")
-
-
-@pytest.mark.parametrize(
-    ("spec", "why"),
-    [
-        ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
-        ({"priority": 5}, "the integer value of priority (5) must not be provided in pod spec"),
-        (
-            {"serviceAccountName": "nope"},
-            'error looking up service account default/nope: serviceaccount "nope" not found',
-        ),
-    ],
-)
-async def test_a_pod_that_wants_what_is_not_there_is_forbidden(api: Api, spec: Json, why: str) -> None:
-    refusal = await refused(create(api, POD, pod(**spec)))
-    assert (refusal.code, refusal.reason) == (403, "Forbidden")
-    assert why in refusal.message
 
 
 async def test_every_container_is_given_the_token_of_the_account(api: Api) -> None:
@@ -69,13 +51,6 @@ async def test_every_container_is_given_the_token_of_the_account(api: Api) -> No
     mounts = [container["volumeMounts"] for container in (*spec["initContainers"], *spec["containers"])]
     assert mounts == [[{"name": volume["name"], "readOnly": True, "mountPath": TOKEN_PATH}]] * 2
     assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
-
-
-@pytest.mark.parametrize("where", ["pod", "account"])
-async def test_a_token_that_nobody_wants_is_not_mounted(api: Api, where: str) -> None:
-    await create(api, ACCOUNT, named("quiet", automountServiceAccountToken=False))
-    wanted = {"automountServiceAccountToken": False} if where == "pod" else {"serviceAccountName": "quiet"}
-    assert "volumes" not in (await create(api, POD, pod(**wanted)))["spec"]
 
 
 async def test_pods_tolerate_a_lost_node_for_five_minutes(api: Api) -> None:

@@ -8,21 +8,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from kubemini import store
 from kubemini.api import Target
 from kubemini.kinds import DEFINITION, POD, Kind
 from kubemini.server import watching
 from rescheduler.model.json import Json
 from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, pod, served
-
-
-async def take(events: AsyncGenerator[Json, None], count: int) -> list[tuple[str, str, str]]:
-    """Of some events: what happened, to which object, and a datum of it."""
-    taken = [await anext(events) for _ in range(count)]
-    return [
-        (each["type"], each["object"]["metadata"]["name"], each["object"].get("data", {}).get("x", ""))
-        for each in taken
-    ]
 
 
 async def rest(events: AsyncGenerator[Json, None]) -> list[Json]:
@@ -32,20 +22,6 @@ async def rest(events: AsyncGenerator[Json, None]) -> list[Json]:
 async def until_there_are(client: Client, count: int) -> None:
     while len(client.server._watches._running) != count:  # noqa: ASYNC110  the server tells nobody
         await asyncio.sleep(0.01)
-
-
-async def test_a_forgotten_version_is_an_error_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "HISTORY", 2)
-    async with served() as client:
-        made = await client.make("a")
-        for name in "bcd":
-            await client.make(name)
-        version = made["metadata"]["resourceVersion"]
-        async with client.watch(f"{MAPS}?resourceVersion={version}") as events:
-            (event,) = await rest(events)
-        assert event["type"] == "ERROR"
-        assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
-        assert event["object"]["message"].startswith(f"too old resource version: {version} (")
 
 
 async def test_bookmarks_come_now_and_then_to_those_who_take_them(monkeypatch: pytest.MonkeyPatch) -> None:

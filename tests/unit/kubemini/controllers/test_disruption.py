@@ -9,8 +9,7 @@ from kubemini import clock
 from kubemini.controllers.disruption import DisruptionController, calculate_disruptions
 from kubemini.errors import Json
 from kubemini.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
-from tests.support.workloads import condition
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
 
 WEB = {"app": "web"}
 
@@ -84,40 +83,6 @@ async def test_a_deployments_pods_count_by_the_deployment_not_by_its_replica_set
 
 
 @at_work(DisruptionController)
-async def test_several_controllers_count_together(cluster: Cluster) -> None:
-    await replica_set(cluster, "one", 3, 3)
-    await replica_set(cluster, "two", 2, 1)
-    await budget(cluster, minAvailable="50%")
-    assert await numbers(cluster) == (5, 3, 4, 1)
-
-
-@at_work(DisruptionController)
-async def test_an_unmanaged_copy_is_healthy_but_not_expected(cluster: Cluster) -> None:
-    await replica_set(cluster, "web", 4, 4)
-    await budget(cluster, maxUnavailable=1)
-    assert await numbers(cluster) == (4, 3, 4, 1)
-    await cluster.pod("copy", node="a", labels=WEB)
-    await cluster.runs("copy")
-    assert await numbers(cluster) == (4, 3, 5, 2)
-
-
-@at_work(DisruptionController)
-async def test_a_new_selector_selects_others(cluster: Cluster) -> None:
-    await replica_set(cluster, "web", 2, 2)
-    await cluster.pod("other", node="a", labels={"app": "other"})
-    await cluster.runs("other")
-    await budget(cluster, minAvailable=1)
-    assert (await numbers(cluster))[0] == 2
-    await cluster.edit(BUDGET, "web", lambda body: body["spec"].update(selector={"matchLabels": {"app": "other"}}))
-    assert (await numbers(cluster))[0] == 1
-    await cluster.edit(BUDGET, "web", lambda body: body["spec"].update(selector={}))
-    assert (await numbers(cluster))[0] == 3
-    rule = {"key": "app", "operator": "NotIn", "values": ["web"]}
-    await cluster.edit(BUDGET, "web", lambda body: body["spec"].update(selector={"matchExpressions": [rule]}))
-    assert (await numbers(cluster))[0] == 1
-
-
-@at_work(DisruptionController)
 async def test_an_evicted_pod_does_not_count_until_it_is_gone_or_two_minutes_have_passed(cluster: Cluster) -> None:
     await replica_set(cluster, "web", 3, 3)
     await budget(cluster, maxUnavailable=2)
@@ -160,15 +125,3 @@ async def test_nothing_is_allowed_where_nobody_can_say_how_many_pods_there_shoul
         assert found["status"]["disruptionsAllowed"] == 0
         await cluster.delete(BUDGET, "web")
         await cluster.delete(POD, "of-it", grace=0)
-
-
-@at_work(DisruptionController)
-async def test_two_budgets_that_select_the_same_pod_are_both_kept(cluster: Cluster) -> None:
-    await replica_set(cluster, "web", 2, 2)
-    await budget(cluster, "one", minAvailable=1)
-    await budget(cluster, "two", minAvailable=2)
-    assert await numbers(cluster, "one") == (2, 1, 2, 1)
-    assert await numbers(cluster, "two") == (2, 2, 2, 0)
-    await cluster.runs("web-0", ready="False")
-    assert await numbers(cluster, "one") == (2, 1, 1, 0)
-    assert await numbers(cluster, "two") == (2, 2, 1, 0)

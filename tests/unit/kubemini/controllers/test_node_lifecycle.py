@@ -6,8 +6,7 @@ from kubemini import clock
 from kubemini.api import Target
 from kubemini.controllers.node_lifecycle import NodeLifecycleController
 from kubemini.kinds import LEASE, NODE
-from tests.support.workloads import condition
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
 
 NOT_READY = "node.kubernetes.io/not-ready"
 

@@ -3,8 +3,7 @@
 from kubemini.controllers.volumes import VolumeController
 from kubemini.errors import Json
 from kubemini.kinds import CLAIM, VOLUME
-from tests.support.workloads import SPACE
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work
+from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work
 
 
 async def claim(cluster: Cluster, name: str, volume: str = "") -> Json:
