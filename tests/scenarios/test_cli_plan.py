@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rescheduler.model.plan import decode_plan
 from tests.support import dumps
 from tests.support.cli import rescheduler, succeeded
 
@@ -20,68 +19,6 @@ NOW = ("--now", dumps.NOW)
 def hot(tmp_path: Path) -> str:
     """A file with three nodes, one of them hot, and headroom for evictions."""
     return dumps.written(tmp_path / "hot.json", dumps.hot_cluster(), dumps.pdb("web", 1))
-
-
-def test_the_table_has_moves_then_rejections_then_the_picture_then_a_summary(tmp_path: Path) -> None:
-    file = _crowded(tmp_path)
-    out = succeeded("plan", "-f", file, *NOW, "--strategy", "ResourceOptimization").out
-    firsts = [section.split()[0] for section in out.split("\n\n")]
-    assert firsts == ["NAMESPACE", "REJECTED", "UTILISATION", "NODES", "NODE", "1"]
-    assert out.endswith("\n1 move (1 copy), 5 rejected; hot nodes 1 → 1\n")
-
-
-def test_moves_are_plain_aligned_columns(hot: str) -> None:
-    lines = succeeded("plan", "-f", hot, *NOW).out.splitlines()
-    assert lines[0].split() == ["NAMESPACE", "POD", "FROM", "TO", "STRATEGY", "METHOD", "REASON"]
-    assert lines[1].split()[:6] == ["default", "web-0", "a", "c", "ResourceOptimization", "handoff"]
-    assert lines[1].index("a is at 90.0% CPU") == lines[0].index("REASON")
-    assert lines[-1] == "3 moves (2 handoff, 1 copy), 0 rejected; hot nodes 1 → 0"
-    assert not any(line != line.rstrip() for line in lines)
-
-
-def test_wide_has_workload_priority_proposal_and_gain_too(hot: str) -> None:
-    lines = succeeded("plan", "-f", hot, *NOW, "-o", "wide").out.splitlines()
-    assert lines[0].split()[6:] == ["WORKLOAD", "PRIORITY", "PROPOSAL", "GAIN", "REASON"]
-    assert lines[1].split()[6:9] == ["Deployment/web", "0", "0"]
-    assert float(lines[1].split()[9]) > 0
-
-
-def _crowded(tmp_path: Path) -> str:
-    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "uid": "d"}, "spec": {}}
-    pods = [dumps.pod(f"agent-{n}", "a", "700m", owner=daemons) for n in range(5)]
-    movable = dumps.pod("movable", "a", "300m")
-    return dumps.written(tmp_path / "crowded.json", dumps.node("a"), dumps.node("b"), daemons, pods, movable)
-
-
-def test_rejections_are_grouped_by_guard_and_reason_with_a_few_pods(tmp_path: Path) -> None:
-    file = _crowded(tmp_path)
-    lines = succeeded("plan", "-f", file, *NOW, "--strategy", "ResourceOptimization").out.splitlines()
-    assert lines[3].split() == ["REJECTED", "BY", "COUNT", "REASON", "PODS"]
-    assert lines[4].split()[:2] == ["DaemonSet", "5"]
-    assert lines[4].endswith("default/agent-0, default/agent-1, default/agent-2 and 2 more")
-    wide = succeeded("plan", "-f", file, *NOW, "--strategy", "ResourceOptimization", "-o", "wide").out.splitlines()
-    assert wide[4].endswith(", ".join(f"default/agent-{n}" for n in range(5)))
-
-
-def test_no_headers_leaves_every_header_out(hot: str) -> None:
-    out = succeeded("plan", "-f", hot, *NOW, "--no-headers").out
-    assert out.startswith("default ")
-    assert not any(word in out for word in ("NAMESPACE", "REJECTED BY", "UTILISATION", "NODES AT", "CPU BEFORE"))
-
-
-def test_json_is_the_contract(hot: str) -> None:
-    ran = succeeded("plan", "-f", hot, *NOW, "-o", "json")
-    assert [*ran.data] == [
-        "apiVersion", "kind", "moves", "rejections", "before", "after", "warnings", "utilization",
-    ]  # fmt: skip
-    assert (ran.data["apiVersion"], ran.data["kind"]) == ("rescheduler.io/v1alpha1", "Plan")
-    fields = ["namespace", "pod", "from", "to", "strategy", "reason", "method"]
-    assert [*ran.data["moves"][0]] == [*fields, "uid", "workload", "priority", "proposal", "gain"]
-    assert {move["method"] for move in ran.data["moves"]} <= {"handoff", "evict", "copy"}
-    assert ran.data["before"]["hotNodes"] == 1
-    assert [*ran.data["after"]["cpu"]] == ["max", "min", "mean", "stddev"]
-    assert ran.out.endswith("}\n")
-    assert len(decode_plan(ran.out.encode()).moves) == len(ran.data["moves"])
 
 
 def test_pools_and_other_resources_are_shown_and_each_node_is_hot_by_its_own_thresholds(tmp_path: Path) -> None:
@@ -105,15 +42,6 @@ def test_pools_and_other_resources_are_shown_and_each_node_is_hot_by_its_own_thr
     assert rows["a"].split()[1] == "tight"
     assert not rows["b"].endswith("yes")
     assert any(line.startswith("hot in tight") for line in lines)
-
-
-@pytest.mark.parametrize("by", ["usage", "max"])
-def test_what_use_is_reckoned_by_is_said_where_it_is_not_requests(hot: str, by: str) -> None:
-    ran = succeeded("plan", "-f", hot, *NOW, "--utilization", by)
-    assert f"UTILISATION ({by})" in ran.out
-    assert succeeded("plan", "-f", hot, *NOW, "--utilization", by, "-o", "json").data["utilization"] == by
-    assert "UTILISATION (" not in succeeded("plan", "-f", hot, *NOW).out
-    assert rescheduler("plan", "-f", hot, *NOW, "--utilization", "guesses").code == 2
 
 
 def test_yaml_says_the_same_as_json(hot: str) -> None:
@@ -194,24 +122,6 @@ def test_limits_method_and_exclusions_are_set_by_flags(hot: str) -> None:
     assert plan("--excluded-namespace", "default", "--excluded-namespace", "shop", "--cpu-threshold=80")[:1] != []
 
 
-@pytest.mark.parametrize(
-    ("flags", "error"),
-    [
-        (("--strategy", "LoadBalancin"), '--strategy: "LoadBalancin" is not a known strategy, did you mean LoadBal'),
-        (("--max-reschedule-pods", "many"), "--max-reschedule-pods: "),
-        (("--excluded-namespace", "A_"), '--excluded-namespace: "A_" is not a namespace'),
-        (("--now", "yesterday"), "'--now': 'yesterday' is not a time such as 2026-11-15T08:30:00Z"),
-        (("--request-timeout", "soon"), "'--request-timeout': "),
-        (("-o", "xml"), "'xml' is not one of 'table', 'wide', 'json', 'yaml', 'name'"),
-    ],
-)
-def test_wrong_flags_are_usage_errors_with_a_hint(hot: str, flags: tuple[str, ...], error: str) -> None:
-    ran = rescheduler("plan", "-f", hot, *flags)
-    assert (ran.code, ran.out) == (2, "")
-    assert error in ran.said
-    assert ran.said.startswith("error: ")
-
-
 def test_a_configuration_file_counts_and_flags_are_over_it(hot: str, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -272,14 +182,6 @@ def test_many_warnings_are_cut_unless_more_is_wanted(tmp_path: Path) -> None:
     assert len([line for line in quiet.said.splitlines() if line.startswith("warning:")]) == 11
     assert "more (-v shows all)" in quiet.said
     assert len([line for line in talkative.said.splitlines() if line.startswith("warning:")]) > 30
-
-
-def test_limits_and_exclusions_can_be_given_as_flags(hot: str) -> None:
-    flags = ("--max-reschedule-pods", "unlimited", "-o", "json", *NOW)
-    assert len(succeeded("plan", "-f", hot, "--per-node-out", "1", *flags).data["moves"]) == 1
-    assert succeeded("plan", "-f", hot, "--excluded-pod-selector", "app", *flags).data["moves"] != []
-    kept = succeeded("plan", "-f", hot, "--excluded-pod-selector", "app=web", *flags).data["moves"]
-    assert not any(move["workload"] == "Deployment/web" for move in kept)
 
 
 def test_a_maintenance_label_that_no_strategy_heeds_is_pointed_out(tmp_path: Path) -> None:

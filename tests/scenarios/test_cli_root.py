@@ -7,7 +7,6 @@ import inspect
 import json
 import os
 import pty
-import re
 import signal
 import subprocess
 import sys
@@ -15,37 +14,14 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
-from rescheduler import __version__
 from rescheduler.cli import lazy
 from rescheduler.cli import main as root
 from tests.support import dumps
 from tests.support.cli import rescheduler, succeeded
 
-COMMANDS = (
-    *("run", "plan", "explain", "snapshot", "apply", "move", "migrations", "maintenance", "cleanup", "crds"),
-    *("config", "completion", "version"),
-)
 HEAVY = {"aiohttp", "cryptography", "numpy", "prometheus_client", "pydantic", "rich", "structlog"}
 PROGRAM = (sys.executable, "-m", "rescheduler")
-
-
-def test_help_names_every_command_and_the_exit_codes() -> None:
-    out = succeeded("--help").out
-    assert out == succeeded("-h").out
-    assert all(re.search(rf"^  {command} ", out, re.MULTILINE) for command in COMMANDS)
-    codes = re.findall(r"^ +(\d+)  ", out, re.MULTILINE)
-    assert codes == ["0", "1", "2", "3", "4", "5", "6", "130"]
-
-
-def test_every_command_has_help_and_its_first_line_is_listed() -> None:
-    listed = succeeded("--help").out
-    for command in COMMANDS:
-        out = succeeded(command, "-h").out
-        assert out.startswith(f"Usage: rescheduler {command}")
-        assert max(len(line) for line in out.splitlines()) <= 120
-        assert out.split("\n\n")[1].strip().splitlines()[0] in listed
 
 
 def test_no_line_of_a_command_is_cut_in_the_help_of_its_group_on_80_columns() -> None:
@@ -60,29 +36,6 @@ def test_no_line_of_a_command_is_cut_in_the_help_of_its_group_on_80_columns() ->
         assert [line for line in lines.values() if not line.endswith(".") or line.endswith("...")] == []
 
 
-@pytest.mark.parametrize("group", [(), ("config",), ("maintenance",)])
-def test_without_a_command_the_help_is_shown_as_it_is(group: tuple[str, ...]) -> None:
-    ran = rescheduler(*group)
-    assert ran.code == 2
-    assert not ran.out
-    assert ran.said == succeeded(*group, "--help").out
-
-
-def test_the_version_is_told_in_three_ways() -> None:
-    assert succeeded("--version").out == f"rescheduler {__version__}\n"
-    assert succeeded("version").out.startswith(f"rescheduler {__version__} (python ")
-    assert succeeded("version", "-o=json").data["version"] == __version__
-    assert yaml.safe_load(succeeded("version", "-oyaml").out)["version"] == __version__
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_are_for_this_command(shell: str) -> None:
-    out = succeeded("completion", shell).out
-    assert "rescheduler" in out
-    assert "_RESCHEDULER_COMPLETE" in out
-    assert rescheduler("completion", "tcsh").code == 2
-
-
 def test_completion_completes_commands_and_flags() -> None:
     def completed(words: str, at: int) -> str:
         env = {"_RESCHEDULER_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
@@ -91,30 +44,6 @@ def test_completion_completes_commands_and_flags() -> None:
     assert {"plain,plan"} == set(completed("rescheduler pl", 1).split())
     assert "plain,--cpu-threshold" in completed("rescheduler plan --cpu", 2)
     assert "plain,yaml" in completed("rescheduler plan -o y", 3)
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("plam",), "there is no command 'plam'; did you mean plan?"),
-        (("xyzzy",), "there is no command 'xyzzy'; known: run, demo, plan, explain"),
-        (("plan", "--kubeconfg", "x"), "there is no option --kubeconfg; did you mean --kubeconfig"),
-        (("--versoin",), "there is no option --versoin; did you mean --version"),
-        (("config", "shwo"), "shwo"),
-        (("explain",), "missing argument 'NAMESPACE/POD'"),
-    ],
-)
-def test_what_does_not_exist_gets_the_nearest_name(args: tuple[str, ...], said: str) -> None:
-    ran = rescheduler(*args)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.said.startswith("error: ")
-    assert said in ran.said
-    assert "--help'." in ran.said
-
-
-def test_the_config_commands_are_there_and_take_kubectls_flags() -> None:
-    assert succeeded("config", "show", "-o=json").data["kind"] == "ReschedulerConfiguration"
-    assert rescheduler("config", "check", "/nonexistent").code == 1
 
 
 def test_a_bug_of_ours_is_told_as_one_and_verbose_shows_where(
@@ -130,11 +59,6 @@ def test_a_bug_of_ours_is_told_as_one_and_verbose_shows_where(
     assert "Traceback" not in quiet
     assert root.run(["version", "-o", "json", "-v"]) == 1
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_as_a_plugin_it_is_called_as_kubectl_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/usr/local/bin/kubectl-rescheduler"])
-    assert succeeded("plan", "-h").out.startswith("Usage: kubectl rescheduler plan")
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:

@@ -62,51 +62,6 @@ def authority(folder: Path, *, now: float | None = None) -> Path:
     return path
 
 
-def test_it_names_both_profiles_and_asks_for_every_pod(tmp_path: Path) -> None:
-    document = printed("--ca-file", str(authority(tmp_path)))
-    assert (document["apiVersion"], document["kind"]) == (
-        "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration",
-    )  # fmt: skip
-    assert document["leaderElection"] == {"leaderElect": True}
-    assert [each["schedulerName"] for each in document["profiles"]] == ["default-scheduler", "rescheduler-scheduler"]
-    found = extender(document)
-    assert found.pop("tlsConfig").keys() == {"caData"}
-    assert found == {
-        "urlPrefix": f"https://{SERVICE}:443/extender",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "weight": 30,
-        "enableHTTPS": True,
-        "httpTimeout": "2s",
-        "nodeCacheCapable": True,
-        "ignorable": True,
-    }
-
-
-def test_json_is_the_same_without_comments(tmp_path: Path) -> None:
-    flags = ("scheduler-config", "--ca-file", str(authority(tmp_path)))
-    as_yaml, as_json = succeeded(*flags), succeeded(*flags, "-ojson")
-    assert yaml.safe_load(as_yaml.out) == as_json.data
-    comment = [line for line in as_yaml.out.splitlines() if line.startswith("#")]
-    assert any("without the plugin Rescheduler" in line for line in comment)
-    assert as_yaml.said == as_json.said == ""
-
-
-def test_flags_say_otherwise() -> None:
-    document = printed(
-        "--url", "https://10.0.0.7:9443/base/", "--scheduler-ca-file", "/etc/ca.crt", "--server-name", "web.example",
-        "--weight", "7", "--timeout", "1m30s", "--scheduler-name", "a", "--scheduler-name", "b",
-        "--scheduler-name", "a", "--scheduler-kubeconfig", "/etc/kubernetes/scheduler.conf", "--no-leader-elect",
-    )  # fmt: skip
-    found = extender(document)
-    assert found["urlPrefix"] == "https://10.0.0.7:9443/base/extender"
-    assert found["tlsConfig"] == {"caFile": "/etc/ca.crt", "serverName": "web.example"}
-    assert (found["weight"], found["httpTimeout"]) == (7, "1m30s")
-    assert document["profiles"] == [{"schedulerName": "a"}, {"schedulerName": "b"}]
-    assert document["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
-    assert document["leaderElection"] == {"leaderElect": False}
-
-
 @pytest.mark.parametrize("url", [URL, f"{URL}/", f"{URL}/extender", f"{URL}/extender/"])
 def test_the_path_is_added_once(url: str) -> None:
     assert extender(printed("--url", url))["urlPrefix"] == f"{URL}/extender"
@@ -122,13 +77,6 @@ def test_without_any_ca_nobody_is_trusted_blindly_and_the_operator_is_told() -> 
     assert not {"enableHTTPS", "tlsConfig"} & extender(yaml.safe_load(ran.out)).keys()
     assert ran.said.startswith("warning: our CA could not be had from a cluster")
     assert "give --ca-file" in ran.said
-
-
-def test_to_trust_anybody_must_be_said_and_is_warned_of() -> None:
-    ran = succeeded("scheduler-config", "--insecure-skip-tls-verify", env=NOWHERE)
-    found = extender(yaml.safe_load(ran.out))
-    assert (found["enableHTTPS"], found["tlsConfig"]) == (True, {"insecure": True})
-    assert ran.said.startswith("warning: --insecure-skip-tls-verify: ")
 
 
 def test_plain_http_has_no_tls_and_is_warned_of() -> None:
@@ -242,10 +190,6 @@ def test_a_file_that_is_something_else_is_refused_with_the_place(text: str, said
     told = refused("--merge", "-", stdin=text)
     assert told.startswith("error: <stdin>: ")
     assert said in told
-
-
-def test_a_file_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
-    assert f"{tmp_path / 'none'}: cannot be read" in refused("--merge", str(tmp_path / "none"), code=1)
 
 
 VALUES = st.recursive(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
@@ -277,16 +276,6 @@ def test_pods_on_no_node_or_an_unknown_one_or_finished_are_explained_too() -> No
     assert [target.node for target in explained(snapshot, "stray").targets] == ["a"]
 
 
-def test_few_nodes_are_named_and_many_are_counted_unless_wide() -> None:
-    nodes = [node(f"n-{n:03}", cordoned=True) for n in range(200)]
-    snapshot = cluster(node("a"), nodes, pod("p", on="a", cpu="100m"))
-    short, wide = text(snapshot, "p"), text(snapshot, "p", wide=True)
-    assert "n-000, n-001, n-002, n-003, n-004 and 195 more" in short
-    assert "n-199" in wide
-    assert "more" not in wide
-    assert "0 of 201 nodes could take it." in short
-
-
 def test_jobs_show_the_allowance_that_would_let_them() -> None:
     found = explained(cluster(node("a"), node("b"), job("once", on=["a"], cpu="3900m")), "once-0")
     assert found.outcome is PodOutcome.REJECTED
@@ -311,24 +300,6 @@ def test_a_pod_can_be_named_in_all_of_kubectls_ways(hot: str, named: tuple[str, 
     assert succeeded("explain", *named, "-f", hot, *NOW).out.startswith("Pod:        shop/api-0\n")
 
 
-@pytest.mark.parametrize(
-    ("named", "code", "said"),
-    [
-        (("shop/api-9",), 1, "there is no pod shop/api-9 in the input; did you mean shop/api-1 or shop/api-0?"),
-        (("shpo/api-0",), 1, "there is no pod shpo/api-0 in the input; did you mean shop/api-0?"),
-        (("shpo/api-7",), 1, "the input has no pod in namespace shpo; did you mean shop?"),
-        (("lonley",), 1, "there is no pod lonley in the input; did you mean lonely?"),
-        (("a/b/c/d",), 2, "'a/b/c/d' is not NAMESPACE/POD"),
-        (("shop/",), 2, "'shop/' is not NAMESPACE/POD"),
-        (("shop/api-0", "-n", "default"), 2, "names namespace shop, and -n names default"),
-    ],
-)
-def test_a_pod_that_is_not_there_gets_the_nearest_names(hot: str, named: tuple[str, ...], code: int, said: str) -> None:
-    ran = rescheduler("explain", *named, "-f", hot, *NOW)
-    assert (ran.code, ran.out) == (code, "")
-    assert said in ran.said
-
-
 def test_a_name_in_several_namespaces_must_be_told_apart_unless_one_is_default(tmp_path: Path) -> None:
     pods = [dumps.pod("twin", "a", namespace=namespace) for namespace in ("x", "y")]
     file = dumps.written(tmp_path / "c.json", dumps.node("a"), pods)
@@ -337,18 +308,6 @@ def test_a_name_in_several_namespaces_must_be_told_apart_unless_one_is_default(t
     assert "in several namespaces: x/twin, y/twin" in ran.said
     dumps.written(tmp_path / "c.json", dumps.node("a"), pods, dumps.pod("twin", "a"))
     assert succeeded("explain", "twin", "-f", file, *NOW).out.startswith("Pod:        default/twin")
-
-
-def test_json_and_yaml_have_every_node(hot: str) -> None:
-    data = succeeded("explain", "default/web-0", "-f", hot, *NOW, "-o", "json").data
-    assert (data["apiVersion"], data["kind"], data["outcome"]) == ("rescheduler.io/v1alpha1", "Explanation", "moved")
-    assert [found["node"] for found in data["nodes"]] == ["a", "b", "c"]
-    assert data["move"]["to"] == "c"
-    assert data["requests"] == {"cpu": "400m", "memory": "64Mi"}
-    assert data["refusals"] == [{"predicate": "SameNode", "reason": "it is there already", "nodes": ["a"]}]
-    assert yaml.safe_load(succeeded("explain", "default/web-0", "-f", hot, *NOW, "-oyaml").out) == data
-    refused = succeeded("explain", "kube-system/dns", "-f", hot, *NOW, "-ojson").data
-    assert refused["objections"][0]["guard"] == "ExcludedNamespace"
 
 
 def test_the_flags_of_plan_count_for_explain_too(hot: str) -> None:
