@@ -15,7 +15,7 @@ from tests.testbed.processes import until
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 CORDONED = "rescheduler.io/cordoned"
-PODS = 6 + 2 + 1  # of the Deployment, of the StatefulSet, and one that nobody manages
+PODS = 6 + 2 + 1  # of the Deployment, of the StatefulSet, and one without a controller
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 
 @pytest.fixture
 def full_node(space: Space, nodes: list[str]) -> str:
-    """A node that bears pods of all kinds, while the others bear none but the DaemonSet's."""
+    """A node that has pods of all kinds, while the others have none but the DaemonSet's."""
     node, *others = nodes
     with space.cordoned(others[0]), space.cordoned(others[1]):
         for body in (
@@ -51,10 +51,6 @@ def controller(space: Space, tmp_path: Path) -> Iterator[Controller]:
 
 def label(space: Space, node: str, value: str | None) -> None:
     space.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
-
-
-def cordon(space: Space, node: str, *, closed: bool) -> None:
-    space.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": closed or None}})
 
 
 def look(space: Space, node: str) -> Json:
@@ -94,22 +90,4 @@ def test_a_labelled_node_is_emptied_stays_empty_and_serves_again(
     assert CORDONED not in look(space, full_node)["metadata"].get("annotations", {})
     space.create(pod("wanted-here", nodeSelector=on(full_node)))
     assert space.bound("wanted-here") == full_node
-    assert controller.stop() == 0
-
-
-def test_a_node_that_somebody_else_cordoned_stays_cordoned(
-    space: Space, nodes: list[str], full_node: str, controller: Controller
-) -> None:
-    cordon(space, full_node, closed=True)
-    label(space, full_node, "true")
-    until(f"{full_node} is empty but for its DaemonSet pod", lambda: is_emptied(space, full_node), [controller], 120)
-    assert CORDONED not in look(space, full_node)["metadata"].get("annotations", {})
-    other = next(each for each in nodes if each != full_node)
-    # A second node that is opened again shows that the controller has seen the first one's label go, and left it alone.
-    label(space, full_node, None)
-    label(space, other, "true")
-    until(f"{other} is closed", lambda: is_closed(space, other), [controller])
-    label(space, other, None)
-    until(f"{other} is open", lambda: not is_closed(space, other), [controller])
-    assert is_closed(space, full_node)
     assert controller.stop() == 0

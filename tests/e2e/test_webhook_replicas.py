@@ -16,11 +16,12 @@ import pytest
 
 from rescheduler.model.json import Json
 from tests.e2e.test_recovery import crashing, failing
-from tests.e2e.test_steering import moved, nothing_is_left, other_node
-from tests.support.both_clusters import ClusterUnderTest, Space, is_ready
+from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.controller_process import Controller
+from tests.support.failure_records import record, retried
 from tests.support.manifests import deployment, gated, stateful_set
 from tests.support.migrations import MIGRATIONS
-from tests.support.recovering import Recovering, Replica, is_in_force, record, retried, settled
+from tests.support.recovering import Recovering, Replica, is_in_force, settled
 from tests.support.switch import Switch
 from tests.testbed.processes import free_port, until
 
@@ -29,9 +30,10 @@ PATIENCE = "20s"  # of the API server: each pod is to be asked about, also where
 STAYS = "example.com/stays"
 """A finalizer: the pod that is evicted goes when the test says so."""
 PATIENT_LEASE = {"leaseDuration": "25s", "renewDeadline": "20s"}
-"""Long enough for a pod to be let through, after ten seconds, before anybody else leads."""
+"""Long enough for a pod to be let through, after ten seconds, before another replica leads."""
 HASTY_LEASE = {"leaseDuration": "8s", "renewDeadline": "6s"}
-"""Short enough for somebody else to lead before that."""
+"""Short enough for another replica to lead before that."""
+PREFIX = "scheduler.alpha.kubernetes.io/"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,39 @@ def is_asked(space: Space, replica: Replica) -> bool:
     return replica.asked() > 0
 
 
+def evict_to(space: Space, pod: str, target: str, controller: Controller, name: str = "m") -> Json:
+    """A migration by eviction, when it is over."""
+    body = {
+        "apiVersion": "rescheduler.io/v1alpha1",
+        "kind": "PodMigration",
+        "metadata": {"name": name},
+        "spec": {"pod": {"name": pod}, "target": target, "method": "evict"},
+    }
+    path = MIGRATIONS.format(space.name)
+    space.api.post(path, body)
+
+    def over() -> Json | None:
+        found: Json = space.api.get(f"{path}/{name}")
+        return found if found.get("status", {}).get("completionTime") else None
+
+    return until("the move is over", over, [controller])
+
+
+def other_node(pod: Json, nodes: list[str]) -> str:
+    return next(node for node in reversed(nodes) if node != pod["spec"]["nodeName"])
+
+
+def nothing_is_left(space: Space, controller: Controller) -> None:
+    """No placeholder, no gate, no pause, no annotation."""
+    pods = space.list("Pod")
+    assert not [name_of(each) for each in pods if "rescheduler.io/placeholder" in each["metadata"]["labels"]]
+    assert not [name_of(each) for each in pods if each["spec"].get("schedulingGates")]
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
+        for each in space.list(kind):
+            assert f"{PREFIX}migration-id" not in each["metadata"].get("annotations", {}), kind
+            assert not each["spec"].get("paused")
+
+
 def test_failed_pods_are_kept_off_their_node_by_the_replica_that_does_not_lead(
     space: Space, nodes: list[str], tmp_path: Path
 ) -> None:
@@ -109,7 +144,7 @@ def test_an_evicted_pod_comes_to_its_target_by_answers_of_the_replica_that_does_
     target = other_node(before, nodes)
     with pair(space, tmp_path, "nominate") as ours:
         asked = ours.leader.asked(), ours.follower.asked()
-        status = moved(space, "database-1", target, ours.leader.controller)["status"]
+        status = evict_to(space, "database-1", target, ours.leader.controller)["status"]
         assert status["phase"] == "Completed", status
         after = space.get("Pod", "database-1")
         assert (after["spec"]["nodeName"], is_ready(after)) == (target, True)
@@ -139,16 +174,16 @@ def test_a_pod_that_a_dead_leader_has_held_back_runs_and_its_move_ends(
         space.patch("Pod", "database-1", {"metadata": {"finalizers": [STAYS]}})
         order(space, path, "database-1", other_node(before, nodes))
         space.reaches("Pod", "database-1", "is evicted", lambda found: "deletionTimestamp" in found["metadata"])
-        ours.leader.controller.kill()  # before the new one is there: nobody nominates it
+        ours.leader.controller.kill()  # before the new one is there: no replica nominates it
         space.patch("Pod", "database-1", {"metadata": {"finalizers": None}})
         held = space.reaches("Pod", "database-1", "is held back", lambda found: is_new(found, before))
         assert GATED in held["metadata"]["annotations"]
         assert held["spec"]["schedulingGates"]
         running = space.ready("database-1")
-        assert running["metadata"]["uid"] == held["metadata"]["uid"], "it is the same pod, and was not made anew"
+        assert running["metadata"]["uid"] == held["metadata"]["uid"], "it is the same pod, and was not created again"
         if next_leader == "late":
-            told = "stale scheduling gate removed"
-            until("the other one tells it", lambda: told in [each["msg"] for each in follower.said()], [follower])
+            message = "stale scheduling gate removed"
+            until("the other one logs it", lambda: message in [each["msg"] for each in follower.said()], [follower])
         found = until("the move is over", lambda: ended(space, f"{path}/m"), [follower])
         assert found["status"]["phase"] == "Completed", found["status"]
         nothing_is_left(space, follower)
