@@ -13,7 +13,7 @@ import pytest
 
 from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, is_ready, name_of
-from tests.support.manifests import deployment, job, on, pod
+from tests.support.manifests import deployment, on, pod
 from tests.support.misbehaviour import Misbehaviour, Mode, behaves, misbehaves
 from tests.testbed.processes import until
 
@@ -110,15 +110,6 @@ def test_a_pod_that_must_not_be_restarted_fails_when_it_crashes(space: Space, no
     assert "reason" not in found["status"]
 
 
-def test_the_pod_of_a_job_that_crashes_is_restarted_and_never_done(space: Space, nodes: list[str]) -> None:
-    body = job("work", backoffLimit=100)
-    body["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=0.2, completes_in=0).of(body))
-    (found,) = until("it is there", lambda: space.list("Pod", labelSelector="job-name=work"))
-    space.reaches("Pod", name_of(found), "has crashed four times", backs_off(3))
-    assert "succeeded" not in space.get("Job", "work")["status"]
-
-
 def test_a_pod_that_the_kubelet_evicts_is_failed_and_replaced(space: Space, nodes: list[str]) -> None:
     body = Misbehaviour("Failed", on=nodes[:1], starts_in=0.5).of(deployment("web", 1))
     body["spec"]["template"]["spec"]["nodeSelector"] = on(nodes[0])
@@ -132,16 +123,6 @@ def test_a_pod_that_the_kubelet_evicts_is_failed_and_replaced(space: Space, node
     assert part(container(failed)["state"]["terminated"], "exitCode", "reason") == {"exitCode": 137, "reason": "Error"}
     until("another was made in its place", lambda: len(space.list("Pod")) > 1)
     assert space.find("Pod", name_of(failed))
-
-
-def test_a_pod_fails_for_the_reason_that_it_is_told(space: Space, nodes: list[str]) -> None:
-    space.create(Misbehaviour("Failed", reason="DeadlineExceeded").of(pod("late")))
-    space.create(Misbehaviour("Failed", reason="Sabotage").of(pod("odd")))
-    late = space.reaches("Pod", "late", "has failed", lambda found: found["status"]["phase"] == "Failed")
-    assert late["status"]["reason"] == "DeadlineExceeded"
-    assert not condition(late, "DisruptionTarget")
-    odd = space.reaches("Pod", "odd", "has failed", lambda found: found["status"]["phase"] == "Failed")
-    assert odd["status"]["reason"] == "Sabotage"
 
 
 def test_a_pod_that_is_never_ready_runs_all_the_same(space: Space, nodes: list[str]) -> None:
@@ -180,10 +161,6 @@ def test_a_pod_that_the_kubelet_rejects_has_failed_without_a_container(space: Sp
     assert status["startTime"]
 
 
-def test_a_pod_is_not_rejected_where_it_is_not_said_to_be(space: Space, nodes: list[str]) -> None:
-    space.runs(Misbehaviour("OutOfcpu", on=nodes[:1]).of(pod("web", nodeSelector=on(nodes[1]))))
-
-
 @pytest.mark.parametrize("kind", ["container", "restartable init container"])
 def test_a_sidecar_keeps_running_while_the_main_container_crashes(space: Space, nodes: list[str], kind: str) -> None:
     body = pod("web")
@@ -209,16 +186,6 @@ def test_a_sidecar_keeps_running_while_the_main_container_crashes(space: Space, 
     )
 
 
-def test_every_container_crashes_where_no_sidecar_is_spared(space: Space, nodes: list[str]) -> None:
-    body = pod("web")
-    body["spec"]["containers"].append({"name": "agent", "image": "hollow:2"})
-    body["spec"]["initContainers"] = [{"name": "proxy", "image": "hollow:3", "restartPolicy": "Always"}]
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=0.2).of(body))
-    found = space.reaches("Pod", "web", "has crashed twice", backs_off(1))
-    assert {waits_for(found, name) for name in ("main", "agent", "proxy")} == {"CrashLoopBackOff"}
-    assert not_ready(found) == unready("proxy", "main", "agent")
-
-
 def test_a_slow_start_says_that_containers_are_being_created(space: Space, nodes: list[str]) -> None:
     space.create(Misbehaviour(starts_in=600).of(pod("slow")))
     found = space.reaches("Pod", "slow", "is being created", lambda found: waits_for(found) == "ContainerCreating")
@@ -228,15 +195,6 @@ def test_a_slow_start_says_that_containers_are_being_created(space: Space, nodes
     misbehaves(space.api, space.path("Pod", "slow"), Misbehaviour(starts_in=0))
     found = space.ready("slow")
     assert found["status"]["podIP"]
-
-
-def test_a_slow_start_with_init_containers_says_that_it_initializes(space: Space, nodes: list[str]) -> None:
-    body = pod("slow", initContainers=[{"name": "setup", "image": "hollow:2"}])
-    space.create(Misbehaviour(starts_in=600).of(body))
-    found = space.reaches("Pod", "slow", "initializes", lambda found: waits_for(found) == "PodInitializing")
-    initialized = condition(found, "Initialized")
-    assert part(initialized, "status", "reason") == {"status": "False", "reason": "ContainersNotInitialized"}
-    assert waits_for(found, "setup") == "PodInitializing"
 
 
 def test_a_slow_end_keeps_the_pod_running_for_as_long_as_its_grace(space: Space, nodes: list[str]) -> None:
@@ -252,17 +210,6 @@ def test_a_slow_end_keeps_the_pod_running_for_as_long_as_its_grace(space: Space,
     assert part(container(last)["state"]["terminated"], "exitCode", "reason") == {"exitCode": 0, "reason": "Completed"}
     assert last["status"]["phase"] == "Succeeded"
     assert condition(last, "Ready")["status"] == "False"
-
-
-def test_a_deleted_pod_that_crashed_has_failed_at_last(space: Space, nodes: list[str]) -> None:
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=60).of(pod("web")))
-    misbehaves(space.api, space.path("Pod", "web"), Misbehaviour(restarts_every=20))
-    space.reaches("Pod", "web", "has crashed", backs_off(0))  # and is not started again for most of these seconds
-    since = space.version("Pod")
-    space.delete("Pod", "web")
-    seen = space.events("Pod", since, lambda event: event["type"] == "DELETED", fieldSelector="metadata.name=web")
-    last = seen[-1]["object"]
-    assert last["status"]["phase"] == "Failed"
 
 
 @pytest.mark.parametrize(
@@ -288,24 +235,3 @@ def test_a_running_pod_starts_to_misbehave_and_recovers(
     behaves(space.api, path)
     found = space.ready("web")
     assert bool(container(found)["restartCount"]) == bool(reason)
-
-
-@pytest.mark.parametrize("mode", ["Failed", "OutOfcpu"])
-def test_a_running_pod_is_ended_by_its_kubelet(space: Space, nodes: list[str], mode: Mode) -> None:
-    space.runs(pod("web"))
-    misbehaves(space.api, space.path("Pod", "web"), Misbehaviour(mode, on=nodes))
-    found = space.reaches("Pod", "web", "has failed", lambda found: found["status"]["phase"] == "Failed")
-    assert found["status"]["reason"] == {"Failed": "Evicted", "OutOfcpu": "OutOfcpu"}[mode]
-
-
-def test_crashes_are_told_in_events(space: Space, nodes: list[str]) -> None:
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=0.2).of(pod("web")))
-
-    def warned() -> bool:
-        return any(
-            (each["type"], each["reason"], each["involvedObject"]["name"]) == ("Warning", "BackOff", "web")
-            and "restarting failed container" in each["message"]
-            for each in space.list("Event")
-        )
-
-    until("there is a warning", warned)

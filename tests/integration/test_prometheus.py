@@ -6,7 +6,6 @@ The replicas balance a small embedded cluster meanwhile, so that what is read ca
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from tests.support.controller_process import Controller, write_config
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.prometheus import HERE, Programs, Prometheus, programs, scraping
 from tests.support.skewed_cluster import SMALL, SkewedCluster, migrations, skewed_cluster
-from tests.testbed import TestbedUnavailable
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import free_port, until
 
@@ -96,61 +94,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory, tools: Programs) -> Iterator
         succeeded("resume", *controller)
         skewed.reaches_balance(next(iter(replicas.values())), config)
         yield scene
-
-
-class TestWhereThereIsNoPrometheus:
-    """Programs of our own stand in for apt and dpkg: nothing is fetched."""
-
-    @pytest.fixture
-    def commands(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """The only folder in which programs are found."""
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        monkeypatch.setenv("PATH", str(folder))
-        monkeypatch.setenv("RESCHEDULER_TESTBED_CACHE", str(tmp_path / "cache"))
-        return folder
-
-    def script(self, path: Path, text: str) -> None:
-        path.write_text(f"#!/bin/sh\nPATH={os.defpath}\n{text}\n")
-        path.chmod(0o755)
-
-    def test_the_package_is_fetched_and_unpacked_once(self, commands: Path) -> None:
-        log = commands / "log"
-        self.script(commands / "apt-get", f"echo $1 >>{log}; touch prometheus_2.42.0+ds-5_amd64.deb")
-        unpack = "mkdir -p $3/usr/bin; touch $3/usr/bin/prometheus $3/usr/bin/promtool"
-        self.script(commands / "dpkg-deb", f"echo unpack >>{log}; {unpack}")
-        home = commands.parent / "cache" / "prometheus-2.42.0-ds-5"
-        assert programs() == programs() == Programs(home / "prometheus", home / "promtool")
-        assert log.read_text().split() == ["download", "unpack"]
-        assert sorted(each.name for each in home.iterdir()) == ["prometheus", "promtool"]
-        assert not home.with_name("prometheus.partial").exists()
-
-    def test_a_machine_that_knows_no_packages_asks_for_their_list_first(
-        self, commands: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        log = commands / "log"
-        fetch = "touch prometheus_2.42.0_amd64.deb"
-        self.script(commands / "apt-get", f"echo $1 >>{log}; [ $(wc -l <{log}) -gt 1 ] || exit 100; {fetch}")
-        unpack = "mkdir -p $3/usr/bin; touch $3/usr/bin/prometheus $3/usr/bin/promtool"
-        self.script(commands / "dpkg-deb", unpack)
-        self.script(commands / "sudo", f'shift; PATH={commands}:$PATH exec "$@"')
-        monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        programs()
-        assert log.read_text().split() == ["download", "update", "download"]
-
-    def test_a_package_that_cannot_be_fetched_is_an_error_that_names_the_cure(self, commands: Path) -> None:
-        self.script(commands / "apt-get", "echo 'E: Unable to locate package prometheus' >&2; exit 100")
-        with pytest.raises(TestbedUnavailable, match=r"(?s)Unable to locate package.*apt-get install prometheus"):
-            programs()
-
-    def test_a_machine_without_apt_is_told_what_to_do(self, commands: Path) -> None:
-        with pytest.raises(TestbedUnavailable, match=r"no apt-get to fetch it\. Put `prometheus` and `promtool`"):
-            programs()
-
-    def test_what_is_on_the_path_is_taken(self, commands: Path) -> None:
-        for name in ("prometheus", "promtool"):
-            self.script(commands / name, "true")
-        assert programs() == Programs(commands / "prometheus", commands / "promtool")
 
 
 def test_promtool_finds_the_rules_sound(tools: Programs) -> None:

@@ -9,18 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rescheduler.model.json import Json
 from tests.testbed import TestbedUnavailable, cluster
 from tests.testbed.api import ApiError
 from tests.testbed.binaries import binaries
 from tests.testbed.cluster import ControlPlane
-from tests.testbed.hollow import NodeShape, deployment
-from tests.testbed.processes import StateNotReached, free_port, until
+from tests.testbed.processes import free_port, until
 from tests.testbed.runfolder import RunFolder
 
 pytestmark = pytest.mark.cluster
@@ -46,13 +43,6 @@ for package; do touch "$folder/${package##*/}"; done
 
 
 @pytest.fixture
-def three_nodes(control_plane: ControlPlane) -> Iterator[list[str]]:
-    names = control_plane.add_nodes(3)
-    yield names
-    control_plane.remove_nodes(names)
-
-
-@pytest.fixture
 def pretended(tmp_path: Path) -> dict[str, str]:
     """An environment in which Go only pretends, and the cache is empty."""
     go = tmp_path / "bin" / "go"
@@ -67,83 +57,11 @@ def pretended(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_a_deployment_of_three_becomes_ready_on_hollow_nodes(
-    control_plane: ControlPlane, namespace: str, three_nodes: list[str]
-) -> None:
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    control_plane.api.post(path, deployment("web", 3))
-    until("all are ready", lambda: control_plane.api.get(f"{path}/web")["status"].get("readyReplicas") == 3)
-    pods = control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    assert {pod["spec"]["nodeName"] for pod in pods} <= set(three_nodes)
-    assert len({pod["status"]["podIP"] for pod in pods}) == 3
-
-
-def test_the_scheduler_binds_a_pod_to_the_only_node_that_has_room(
-    control_plane: ControlPlane, namespace: str, three_nodes: list[str]
-) -> None:
-    (large,) = control_plane.add_nodes(1, NodeShape(cpu="64"), prefix="large")
-    assert running_pod(control_plane, namespace, pod("greedy", cpu="32"))["spec"]["nodeName"] == large
-    control_plane.remove_nodes([large])
-
-
 def test_a_user_without_roles_is_refused(control_plane: ControlPlane, namespace: str) -> None:
     stranger = control_plane.api_as("stranger")
     with pytest.raises(ApiError) as refused:
         stranger.get(f"/api/v1/namespaces/{namespace}/pods")
     assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
-
-
-def test_a_pod_with_a_readiness_gate_is_ready_once_others_say_so(
-    control_plane: ControlPlane, namespace: str, three_nodes: list[str]
-) -> None:
-    gated = pod("gated")
-    gated["spec"]["readinessGates"] = [{"conditionType": "example.com/in-service"}]
-    found = running_pod(control_plane, namespace, gated)
-    assert condition(found, "Ready") == "False"
-    path = f"/api/v1/namespaces/{namespace}/pods/gated"
-    said = {"status": {"conditions": [{"type": "example.com/in-service", "status": "True"}]}}
-    control_plane.api.patch(f"{path}/status", said, "strategic")
-    until("it is Ready", lambda: condition(control_plane.api.get(path), "Ready") == "True")
-
-
-def test_a_job_completes_and_a_deleted_pod_of_it_is_replaced(
-    control_plane: ControlPlane, namespace: str, three_nodes: list[str]
-) -> None:
-    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-    template = pod("unnamed")
-    template["spec"]["restartPolicy"] = "Never"
-    slow = {"annotations": {"simulate.rescheduler.io/completes-in": "600"}}
-    for name, metadata in (("quick", {}), ("slow", slow)):
-        body = {"metadata": {"name": name}, "spec": {"template": {"spec": template["spec"], "metadata": metadata}}}
-        control_plane.api.post(jobs, body)
-    until("the quick one is done", lambda: control_plane.api.get(f"{jobs}/quick")["status"].get("succeeded") == 1)
-
-    ours = f"{pods}?labelSelector=job-name%3Dslow&fieldSelector=status.phase%3DRunning"
-    (first,) = until("the slow one runs", lambda: control_plane.api.get(ours)["items"])
-    control_plane.api.delete(f"{pods}/{first['metadata']['name']}")
-    until("it counts as failed", lambda: control_plane.api.get(f"{jobs}/slow")["status"].get("failed") == 1)
-
-    def another() -> list[Json]:
-        """The first counts as failed while it is still on its way out."""
-        running = control_plane.api.get(ours)["items"]
-        return [each for each in running if each["metadata"]["uid"] != first["metadata"]["uid"]]
-
-    assert len(until("another runs in its place", another)) == 1
-
-
-def test_a_deleted_pod_ends_when_it_wants_to_but_within_its_grace(
-    control_plane: ControlPlane, namespace: str, three_nodes: list[str]
-) -> None:
-    stubborn = pod("stubborn")
-    stubborn["metadata"]["annotations"] = {"simulate.rescheduler.io/ends-in": "600"}
-    running_pod(control_plane, namespace, stubborn)
-    path = f"/api/v1/namespaces/{namespace}/pods/stubborn"
-    control_plane.api.delete(path, {"gracePeriodSeconds": 600})
-    with pytest.raises(StateNotReached):
-        until("it is gone", lambda: is_gone(control_plane, path), seconds=1.5)
-    control_plane.api.delete(path, {"gracePeriodSeconds": 1})
-    until("it is gone", lambda: is_gone(control_plane, path))
 
 
 def test_a_port_that_someone_else_took_is_no_reason_to_fail(
@@ -211,31 +129,6 @@ def start_build(environment: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-
-
-def pod(name: str, *, cpu: str = "100m") -> Json:
-    spec: Json = deployment(name, 1, cpu=cpu)["spec"]["template"]["spec"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-
-
-def running_pod(control_plane: ControlPlane, namespace: str, body: Json) -> Json:
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    control_plane.api.post(path, body)
-    path += f"/{body['metadata']['name']}"
-    until("it is running", lambda: control_plane.api.get(path)["status"]["phase"] == "Running")
-    return control_plane.api.get(path)
-
-
-def condition(pod: Json, kind: str) -> str | None:
-    return next((each["status"] for each in pod["status"].get("conditions", ()) if each["type"] == kind), None)
-
-
-def is_gone(control_plane: ControlPlane, path: str) -> bool:
-    try:
-        control_plane.api.get(path)
-    except ApiError as error:
-        return error.code == 404
-    return False
 
 
 def is_running(pid: int) -> bool:

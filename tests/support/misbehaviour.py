@@ -61,26 +61,21 @@ def misbehaves(api: Api, pod: str, how: Misbehaviour) -> None:
 
 
 def behaves(api: Api, pod: str) -> None:
-    """A pod, by its path, is healthy again: all that was said about its ways is taken back."""
+    """A pod, by its path, is healthy again: all annotations about its behaviour are removed."""
     found = api.get(pod)["metadata"].get("annotations", {})
     api.patch(pod, {"metadata": {"annotations": {key: None for key in found if key.startswith(PREFIX)}}})
 
 
 def let_start(space: Space, app: str) -> None:
-    """The app's pods that were told to take their time start now."""
+    """The app's pods that start slowly start now."""
     for each in space.pods(app):
         if not is_ready(each):
             with contextlib.suppress(ApiError):  # it is gone by now
                 misbehaves(space.api, space.path("Pod", name_of(each)), Misbehaviour(starts_in=0))
 
 
-def kubelet_says_not_ready(api: Api, node: str) -> None:
-    """The kubelet lives and says that its node is not ready; its pods go on."""
-    _label(api, node, "NotReady")
-
-
 def kubelet_dies(api: Api, node: str) -> None:
-    """The kubelet says nothing any more, and nothing becomes of what its pods are told."""
+    """The kubelet stops reporting, and its pods no longer react."""
     _label(api, node, "Dead")
 
 
