@@ -28,7 +28,7 @@ from rescheduler.decode.reader import without_gc
 from rescheduler.model.migration import MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import MeasuredUsage
 from rescheduler.web.node_stats import NodeStatsTracker
 from rescheduler.web.push import Broadcaster, EventHub, Subscriber
 from rescheduler.web.responses import JsonBody, encode_json

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rescheduler.app.planning import make_plan
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage
 from rescheduler.planning.gain import RealisedGains
 from rescheduler.planning.planner import Planner
 from tests.support.builders import cluster, deployment, node, pod

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage
 from tests.support.builders import Row, cluster, daemonset, node, pod
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster

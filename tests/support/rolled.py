@@ -19,8 +19,7 @@ from rescheduler.model.policy import (
     Thresholds,
     Utilization,
 )
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage
 from rescheduler.strategies import discover
 from tests.support.generated import random_cluster, with_waiting_pods
 from tests.support.planning import threshold_fields

@@ -6,7 +6,6 @@ Pods share most of their parts (labels, shapes, owners, requests), so each disti
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
 from sys import intern
 
 from msgspec import Raw
@@ -18,7 +17,7 @@ from rescheduler.model.objects import HEALTHY, NOTHING, ContainerState, Owner, P
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
-from rescheduler.model.time import InstantError, parse_instant
+from rescheduler.model.time import parse_instant, read_instant
 
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 _CRASHED = "Error"
@@ -41,7 +40,7 @@ class PodHealthReader:
         for each in status.conditions or ():
             if each.status != "True" or each.type in _TELLING:
                 words = intern(each.type or ""), intern(each.status or ""), intern(each.reason or "")
-                conditions += (PodCondition(*words, _since(each.last_transition_time)),)
+                conditions += (PodCondition(*words, read_instant(each.last_transition_time)),)
         if not (restarts or init_restarts or states or conditions or status.reason):
             return HEALTHY
         found = PodHealth(restarts, init_restarts, status.reason or "", states, conditions)
@@ -110,14 +109,6 @@ def _of(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tup
 
 def _ended(state: structs.ApiTerminated, part: str) -> ContainerState:
     return ContainerState(state.reason or "", state.exit_code or 0, part)
-
-
-@lru_cache(maxsize=4096)  # conditions of a pod often change in the same second
-def _since(text: str | None) -> float | None:
-    try:
-        return parse_instant(text) if text else None
-    except InstantError:
-        return None  # custom kubelets may write anything; the age of the condition is then unknown
 
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -16,7 +16,7 @@ from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
 from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, MANAGER
-from rescheduler.model.time import InstantError, format_instant, parse_instant
+from rescheduler.model.time import format_instant, read_instant
 
 _TRIES = 10  # others may write at the same time
 _LONGEST = 500  # characters of a reason
@@ -150,7 +150,7 @@ class PauseStore:
     def _parse(self, whole: Json) -> PauseState:
         metadata, data = whole["metadata"], whole.get("data") or {}
         by, reason = (str(data.get(key) or "") for key in ("by", "reason"))
-        since, paused = _instant(str(data.get("since") or "")), str(data.get("paused", "")).strip().lower()
+        since, paused = read_instant(str(data.get("since") or "")), str(data.get("paused", "")).strip().lower()
         at = (by, since, str(metadata["uid"]), str(metadata["resourceVersion"]))
         if paused == "false" or not data:
             return PauseState(None, *at)
@@ -162,10 +162,3 @@ class PauseStore:
 
     def _contended(self) -> ClusterError:
         return ClusterError(f"{self} keeps changing; try again")
-
-
-def _instant(text: str) -> float | None:
-    try:
-        return parse_instant(text) if text else None
-    except InstantError:
-        return None

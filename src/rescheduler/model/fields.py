@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from annotated_types import Ge, Gt, Le
 
-from rescheduler.model.selector import SelectorError, parse_selector
+from rescheduler.model.selector import SelectorError, check_key, parse_selector
 from rescheduler.model.time import format_duration, parse_duration
 from rescheduler.model.windows import parse_window, zone_of
 
@@ -176,7 +176,7 @@ def _is_number(text: str) -> bool:
 
 
 UNLIMITED = "unlimited"
-_MAX_INT32 = 2**31 - 1
+_MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 _PERCENTAGE = re.compile(r"([0-9]{1,9})%", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -212,21 +212,16 @@ Cycles = Annotated[int, Ge(1), Le(1000)]
 """How often in a row something has been so."""
 
 
-def _counts_from(minimum: int, expected: str) -> Callable[[object], int | None]:
-    def check(value: object) -> int | None:
-        if value == UNLIMITED:
-            return None
-        if isinstance(value, float):
-            raise ValueError(not_an_integer(value, expected))  # noqa: TRY004 - the same
-        if isinstance(value, str) and value.strip("0123456789"):  # a word may be right here, but not this one
-            raise ValueError(f"{quote(value)} is not {expected}")
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(wrong_type(value, expected))  # noqa: TRY004 - the same
-        if value < minimum:
-            raise ValueError(f"{value} is not {expected}")
-        return value
-
-    return check
+def _integer(value: object, minimum: int, expected: str) -> int:
+    if isinstance(value, float):
+        raise ValueError(not_an_integer(value, expected))  # noqa: TRY004 - the same
+    if isinstance(value, str) and value.strip("0123456789"):  # a word may be right here, but not this one
+        raise ValueError(f"{quote(value)} is not {expected}")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(wrong_type(value, expected))  # noqa: TRY004 - the same
+    if value < minimum:
+        raise ValueError(f"{value} is not {expected}")
+    return value
 
 
 def _print_count(count: object) -> object:
@@ -236,7 +231,9 @@ def _print_count(count: object) -> object:
 def _count(minimum: int) -> Check:
     schema = {"anyOf": [{"type": "integer", "minimum": minimum}, {"const": UNLIMITED}]}
     expected = f"an integer of at least {minimum} or the word {UNLIMITED}"
-    return Check(_counts_from(minimum, expected), schema, print=_print_count)
+    return Check(
+        lambda value: None if value == UNLIMITED else _integer(value, minimum, expected), schema, print=_print_count
+    )
 
 
 Count = Annotated[int | None, _count(0)]
@@ -260,17 +257,9 @@ def _percentage(value: object, minimum: int) -> str | None:
 def _check_share(value: object) -> int | str:
     if (percentage := _percentage(value, 0)) is not None:
         return percentage
-    if isinstance(value, float):
-        raise ValueError(not_an_integer(value, _SHARE))  # noqa: TRY004 - the same
-    if isinstance(value, str) and value.strip("0123456789"):
-        raise ValueError(f"{quote(value)} is not {_SHARE}")
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(wrong_type(value, _SHARE))  # noqa: TRY004 - the same
-    if value < 0:
-        raise ValueError(f"{value} is not {_SHARE}")
-    if value > _MAX_INT32:
-        raise ValueError(f"{value} is not at most {_MAX_INT32}")
-    return value
+    if (number := _integer(value, 0, _SHARE)) > _MAX_INT32:
+        raise ValueError(f"{number} is not at most {_MAX_INT32}")
+    return number
 
 
 Share = Annotated[
@@ -279,12 +268,11 @@ Share = Annotated[
 ]
 """How many of a workload's pods, as disruption budgets say it: a number, or per cent of those there should be."""
 
-_check_count = _counts_from(1, "an integer of at least 1, a percentage such as 10% or the word unlimited")
+_COUNT_OR_SHARE = "an integer of at least 1, a percentage such as 10% or the word unlimited"
 
 
 def _check_count_or_share(value: object) -> int | str | None:
-    percentage = _percentage(value, 1)
-    return _check_count(value) if percentage is None else percentage
+    return None if value == UNLIMITED else _percentage(value, 1) or _integer(value, 1, _COUNT_OR_SHARE)
 
 
 CountOrShare = Annotated[
@@ -334,13 +322,11 @@ def _check_selector(text: object) -> str:
     return text
 
 
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-
-
 def _check_label_name(name: str) -> str:
-    prefix, slash, last = name.rpartition("/")
-    if not _NAME.fullmatch(last) or (slash and not all(_LABEL.fullmatch(part) for part in prefix.split("."))):
-        raise ValueError(f"{quote(name)} is not the name of a label, such as app or example.com/group")
+    try:
+        check_key(name)
+    except SelectorError:
+        raise ValueError(f"{quote(name)} is not the name of a label, such as app or example.com/group") from None
     return name
 
 
@@ -357,22 +343,17 @@ LabelSelector = Annotated[str, Check(_check_selector, {"type": "string", "format
 """The text of a label selector; empty selects everything."""
 
 
-_INT32 = 2**31
 _PRIORITY = "a priority such as 10000 or the name of a PriorityClass"
 
 
 def _check_priority(value: object) -> int | str | None:
     if value is None:
         return None
-    if isinstance(value, float):
-        raise ValueError(not_an_integer(value, _PRIORITY))  # noqa: TRY004 - pydantic wants ValueError
     if isinstance(value, str):
         return check_subdomain(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(wrong_type(value, _PRIORITY))  # noqa: TRY004 - the same
-    if not -_INT32 <= value < _INT32:
+    if isinstance(value, int) and not _MIN_INT32 <= value <= _MAX_INT32:
         raise ValueError(f"{quote(value)} is not {_PRIORITY}: it has more than 32 bits")
-    return value
+    return _integer(value, _MIN_INT32, _PRIORITY)
 
 
 Priority = Annotated[

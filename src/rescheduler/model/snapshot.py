@@ -24,10 +24,34 @@ from rescheduler.model.objects import (
     Workload,
 )
 from rescheduler.model.selector import Labels
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.shape import Requests
 
 WorkloadKey = tuple[str, str, str]
 """Kind, namespace, name."""
+
+
+MEASURED = ("cpu", "memory")
+"""The measured resources; all others are counted by requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUsage:
+    """Smoothed usage. Anything missing here falls back to its requests.
+
+    CPU is in thousandths, everything else in whole units.
+    """
+
+    nodes: Mapping[str, Requests] = field(default_factory=dict)
+    """By name; with everything that runs on the node, pods or not."""
+    pods: Mapping[tuple[str, str], Requests] = field(default_factory=dict)
+    """By namespace and name; from the pod's own history alone."""
+    workloads: Mapping[WorkloadKey, Requests] = field(default_factory=dict)
+    """The average usage of a workload's pods, for pods without a history."""
+    warnings: tuple[str, ...] = ()
+    """What is missing or was refused, in a few sentences."""
+    besides: Mapping[str, Requests] = field(default_factory=dict)
+    """By node: the least that it uses besides its pods. `nodes` is a mean and still contains pods that have left, so
+    subtracting present pods from it would count those as overhead, and the node would look hot for too long."""
 
 
 @dataclass(frozen=True, slots=True)

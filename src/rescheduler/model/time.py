@@ -119,6 +119,14 @@ def parse_instant(text: str) -> float:
     return moment.timestamp()
 
 
+def read_instant(text: str | None) -> float | None:
+    """Parse an instant that others have written; None if there is none, or it is not a time."""
+    try:
+        return parse_instant(text) if text else None
+    except InstantError:
+        return None
+
+
 MAX_INSTANT = 253_402_300_799.0
 """The last second of the year 9999: later instants have no such text."""
 

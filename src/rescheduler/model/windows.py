@@ -113,9 +113,6 @@ class Schedule:
         return float(late)
 
 
-ALWAYS = Schedule()
-
-
 def parse_window(text: str) -> Window:
     """Parse a window's text."""
     written = " ".join(text.split())

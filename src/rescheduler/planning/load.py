@@ -14,16 +14,13 @@ import numpy as np
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
-from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import MEASURED, ClusterSnapshot, MeasuredUsage, WorkloadKey
 from rescheduler.planning.columns import CAP, PODS, Columns, Ints
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.planning.workloads import Workloads
 
 Amounts = tuple[int, ...]
 """One number per counted resource: CPU in thousandths, memory in bytes, others as Kubernetes counts them."""
-
-MEASURED = ("cpu", "memory")
 
 
 class PodMeasure:
@@ -115,10 +112,15 @@ class Load:
         self.labels = [_LABELS.get(name, name) for name in known]
         """Display names of the resources."""
         self.measure = PodMeasure.of(whatif.columns.snapshot, utilization, known)
-        self._of_pods: Ints | None = None
+        columns = whatif.columns
+        self._of_pods: Ints = columns.shape_requests[:, self._rows][columns.pod_shape]
+        """[P, R]: what each pod would use of another node."""
+        self._at_home: dict[int, Ints] = {pod: held[self._rows] for pod, held in columns.resized.items()}
+        """[R] for pods that use other amounts of their node in the snapshot."""
         self._used: Ints | None = None
+        """[R, N]: what is used now, if use is measured."""
         if self.measure.measured:
-            self._of_pods = self._measure_pods()
+            self._of_pods, self._at_home = self._measure_pods(), {}
             self._used = self._sum_by_node(self._of_pods)
             whatif.add_listener(self)
         self.capacity: Ints = whatif.columns.allocatable[:2] if self._plain else whatif.columns.allocatable[self._rows]
@@ -162,35 +164,24 @@ class Load:
 
     def requests(self, pod: int) -> Ints:
         """[R]: what a pod would use of another node."""
-        if self._of_pods is not None:
-            mine: Ints = self._of_pods[pod]
-            return mine
-        row = self._columns.requests(pod)
-        found: Ints = row[:2] if self._plain else row[self._rows]
+        found: Ints = self._of_pods[pod]
         return found
 
     def held(self, pods: Sequence[int]) -> Ints:
         """[n, R]: what each of these pods gives back when it leaves its node."""
-        if self._of_pods is not None:
-            mine: Ints = self._of_pods[list(pods)]
-            return mine
-        found: Ints = self._columns.shape_requests[self._columns.pod_shape[list(pods)]][:, self._rows]
-        for position, pod in enumerate(pods):
-            if pod in self._columns.resized and self._whatif.at[pod] == self._columns.pod_at[pod]:
-                found[position] = self._columns.resized[pod][self._rows]
+        found: Ints = self._of_pods[list(pods)]
+        for position, pod in enumerate(pods if self._at_home else ()):
+            if pod in self._at_home and self._whatif.at[pod] == self._columns.pod_at[pod]:
+                found[position] = self._at_home[pod]
         return found
 
     def at_home(self, pod: int) -> Ints:
         """[R]: what a pod uses of its node in the snapshot."""
-        if self._of_pods is not None:
-            mine: Ints = self._of_pods[pod]
-            return mine
-        found: Ints = self._columns.held(pod)[self._rows]
-        return found
+        return self._at_home.get(pod, self.requests(pod))
 
     def on_change(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
-        if self._used is not None and self._of_pods is not None:
+        if self._used is not None:
             self._used[:, node] += delta * self._of_pods[pod]
 
     def warnings(self) -> Iterator[str]:

@@ -12,7 +12,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import MigrationMethod
 from rescheduler.model.selector import Operator, Selector
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.time import InstantError, parse_instant
+from rescheduler.model.time import read_instant
 
 _OF_THEIR_NODE = ("DaemonSet", "Node")
 
@@ -87,7 +87,7 @@ class Workloads:
             written = pod.annotations.get(labels.MIGRATION_TIME) if pod.annotations else None
             if written is not None:
                 key = self.key(pod)
-                found = (_instant(written), written)
+                found = (read_instant(written), written)
                 # A text that is not a time outranks all others: a person has to fix it.
                 moved[key] = max(moved.get(key, found), found, key=lambda m: (m[0] is None, m[0] or 0.0, m[1]))
         return moved
@@ -102,13 +102,6 @@ def stays_on_node(owner_kind: str, annotations: Mapping[str, str]) -> bool:
     """Whether a pod with this controller and these annotations belongs to its node."""
     # Most pods have no annotations that are kept.
     return owner_kind in _OF_THEIR_NODE or (bool(annotations) and labels.is_static(annotations))
-
-
-def _instant(written: str) -> float | None:
-    try:
-        return parse_instant(written)
-    except InstantError:
-        return None
 
 
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})

@@ -24,8 +24,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.shape import Requests
-from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import RESOURCES, MeasuredUsage
+from rescheduler.model.snapshot import MEASURED, ClusterSnapshot, MeasuredUsage, WorkloadKey
 from rescheduler.planning.workloads import Workloads
 from rescheduler.usage.samples import (
     CELLS,
@@ -72,8 +71,8 @@ def _means(keys: Sequence[WorkloadKey], used: Floats) -> dict[WorkloadKey, Reque
     numbers: dict[WorkloadKey, int] = {}
     rows = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
     known = ~np.isnan(used)
-    sums = np.zeros((len(numbers), len(RESOURCES)))
-    counts = np.zeros((len(numbers), len(RESOURCES)))
+    sums = np.zeros((len(numbers), len(MEASURED)))
+    counts = np.zeros((len(numbers), len(MEASURED)))
     np.add.at(sums, rows, np.where(known, used, 0.0))
     np.add.at(counts, rows, known)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -163,13 +162,13 @@ class UsageHistory:
             self._rejected.ahead.add(_title(row))
         else:
             known = dict(row.usage)
-            amounts = tuple(float(known[each]) if each in known else np.nan for each in RESOURCES)
+            amounts = tuple(float(known[each]) if each in known else np.nan for each in MEASURED)
             key = ("", row.name) if row.kind == "NodeMetrics" else (row.namespace, row.name)
             return UsageSample(key, row.timestamp, amounts)
         return None
 
     def _means(self, keys: Sequence[ObjectKey], since: Floats, now: float) -> Floats:
-        means = np.empty((len(keys), len(RESOURCES)))
+        means = np.empty((len(keys), len(MEASURED)))
         for first in range(0, len(keys), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
             with self._lock:
@@ -201,7 +200,7 @@ def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[Workl
     known = {name: owners.key(pod) for pod in snapshot.pods if (name := (pod.namespace, pod.name)) in originals}
     for key, original in copies.items():
         own, like = workloads.get(key, ()), workloads.get(known.get(original, ("Pod", *original)), ())
-        if like and len(own) < len(RESOURCES):
+        if like and len(own) < len(MEASURED):
             workloads[key] = tuple((dict(like) | dict(own)).items())
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Usage
 from rescheduler.model.shape import Requests
+from rescheduler.model.snapshot import MEASURED
 from rescheduler.model.time import format_duration
-from rescheduler.model.usage import RESOURCES
 
 Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
@@ -32,7 +32,7 @@ _FEWEST = 1024  # initial capacity in keys
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
-    """The usage at one time, in the order of RESOURCES."""
+    """The usage at one time, in the order of MEASURED."""
 
     key: ObjectKey
     time: float
@@ -111,8 +111,8 @@ class SampleStore:
         follows = np.concatenate([np.zeros((len(times), 1), dtype=bool), counts[:, :-1]], axis=1)
         with np.errstate(invalid="ignore"):
             span = np.where(follows, np.minimum(times - before, self.limits.max_age), self.limits.interval)
-        means = np.full((len(times), len(RESOURCES)), np.nan)
-        for at in range(len(RESOURCES)):
+        means = np.full((len(times), len(MEASURED)), np.nan)
+        for at in range(len(MEASURED)):
             column = amounts[:, :, at]
             known = counts & ~np.isnan(column)
             newest = np.where(known, times, _NEVER).max(axis=1)
@@ -159,12 +159,12 @@ class SampleStore:
 def amounts_of(means: Floats) -> list[Requests]:
     """Convert each row to amounts, without unknown ones. Complete rows are the fast path: 150,000 take 60 ms."""
     whole = np.where(np.isnan(means), -1, means).astype(np.int64).tolist()
-    cpu, memory = RESOURCES
+    cpu, memory = MEASURED
     return [((cpu, used), (memory, held)) if used >= 0 <= held else _known_of((used, held)) for used, held in whole]
 
 
 def _known_of(amounts: Sequence[int]) -> Requests:
-    return tuple((name, amount) for name, amount in zip(RESOURCES, amounts, strict=True) if amount >= 0)
+    return tuple((name, amount) for name, amount in zip(MEASURED, amounts, strict=True) if amount >= 0)
 
 
 def latest_time(now: float, limits: SampleLimits) -> float:
@@ -173,7 +173,7 @@ def latest_time(now: float, limits: SampleLimits) -> float:
 
 
 def _empty(keys: int) -> tuple[Floats, Any]:
-    return np.full((keys, _SLOTS), _NEVER), np.full((keys, _SLOTS, len(RESOURCES)), np.nan)
+    return np.full((keys, _SLOTS), _NEVER), np.full((keys, _SLOTS, len(MEASURED)), np.nan)
 
 
 def _weighted(amounts: Floats, span: Floats, chosen: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> Floats:

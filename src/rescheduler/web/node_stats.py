@@ -25,8 +25,7 @@ from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.plan import ClusterLoad
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests
-from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage, WorkloadKey
 from rescheduler.planning.columns import CAP, PODS, Floats, Indexes, Ints, Mask
 from rescheduler.planning.load import Amounts, PodMeasure
 from rescheduler.planning.thresholds import (

@@ -10,8 +10,7 @@ from rescheduler.app.planning import with_measured_usage
 from rescheduler.config.schema import PrometheusAccess, UsageSettings, UsageSource
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Utilization
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rescheduler.config.schema import UsageSettings
 from rescheduler.model.objects import Pod, Usage
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import MeasuredUsage
 from rescheduler.usage.history import OverheadHistory, SystemOverhead, UsageHistory
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod

@@ -12,7 +12,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.plan import ClusterLoad, NodeLoad
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import MeasuredUsage
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.thresholds import other_percents, resources_over
 from rescheduler.web.node_stats import COUNT, CPU, MEMORY, NodeStatsTracker
