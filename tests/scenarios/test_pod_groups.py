@@ -192,7 +192,7 @@ def fingerprint(planner: Planner) -> list[object]:
         budgets,
         places,
         planner.exhausted,
-        sorted(planner.view.moved),
+        sorted(planner.moved),
     ]
 
 

@@ -271,9 +271,10 @@ def test_a_node_that_refuses_is_passed_over_for_a_busier_one_and_tallied_where_n
     rejection = rejection_of(plan, "p")
     assert (rejection.guard, rejection.reason) == ("NoTarget", f"0/1 other nodes: 1 {predicate}")
     planner = Planner(snapshot, Policy())
-    verdict = planner.feasibility.verdicts(planner.columns.pod_index["default", "p"])[planner.columns.node_index["x"]]
-    assert verdict.predicate == predicate
-    assert len(verdict.reason) > 5
+    verdicts = planner.feasibility.verdicts(planner.columns.pod_index["default", "p"])
+    refused_by, reason = verdicts[planner.columns.node_index["x"]]
+    assert refused_by == predicate
+    assert len(reason) > 5
 
 
 @pytest.mark.parametrize(

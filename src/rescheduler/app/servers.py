@@ -13,12 +13,10 @@ from rescheduler.app.planning import explain_in_plan, make_plan
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
-from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.explain import explanation_document
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.outcomes import find_backoffs
-from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.planning_loop import capture_settled
 from rescheduler.web.actions import ActionRoutes
@@ -150,18 +148,10 @@ def _planning_functions(informers: Informers, policy: Policy) -> PlanningFunctio
     return PlanningFunctions(
         copied=capture_settled(informers.capture, informers.migrations, policy.cool_down),
         plan=lambda snapshot: make_plan(snapshot, policy),
-        explain=lambda planner, plan, key: explanation_document(explain_in_plan(planner, plan, key), plan),
-        context=lambda snapshot: _guard_context(snapshot, policy),
+        explain=lambda planner, plan, key: explanation_document(explain_in_plan(planner, plan, key)),
+        context=lambda snapshot: GuardContext(policy, snapshot),
         lacking=informers.unsynced,
     )
-
-
-def _guard_context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
-    """The context of guards, without a planner."""
-    workloads = Workloads(snapshot)
-    methods = MethodChooser(snapshot, workloads, policy.migration_method)
-    empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
-    return GuardContext(policy, snapshot, workloads, methods, empty)
 
 
 def _health(context: AppContext, replica: ReplicaInfo, checks: Checks) -> list[ComponentHealth]:

@@ -23,10 +23,6 @@ Objection = tuple[str, str]
 """What refuses to move a pod (the name of a guard or of a limit), and why."""
 
 
-def _objection(guard: PlanGuard, why: str) -> Objection:
-    return str(guard), why
-
-
 class Budgets:
     """What is left of the configured limits; moves spend it one by one."""
 
@@ -56,26 +52,19 @@ class Budgets:
         """[N]: nodes that may still receive pods; None means all of them."""
         return None if self._limits.per_node_in is None else self._open
 
-    def objection(self, source: int, workload: WorkloadKey) -> tuple[str, str] | None:
+    def objection(self, source: int, workload: WorkloadKey) -> Objection | None:
         """Find the limit that forbids a move of this workload from this node."""
         limits = self._limits
         if self.exhausted:
-            return _objection(
-                PlanGuard.MAX_RESCHEDULE_PODS,
-                f"maxReschedulePods ({self._most}) is reached: this and what would follow waits for the next cycle",
-            )
+            why = f"maxReschedulePods ({self._most}) is reached: this and what would follow waits for the next cycle"
+            return PlanGuard.MAX_RESCHEDULE_PODS, why
         if limits.per_node_out is not None and self._out[source] >= limits.per_node_out:
-            return _objection(
-                PlanGuard.NODE_OUT_LIMIT, f"limits.perNodeOut ({limits.per_node_out}) is reached for its node"
-            )
+            return PlanGuard.NODE_OUT_LIMIT, f"limits.perNodeOut ({limits.per_node_out}) is reached for its node"
         if limits.per_namespace is not None and self._namespaces[workload[1]] >= limits.per_namespace:
-            return _objection(
-                PlanGuard.NAMESPACE_LIMIT, f"limits.perNamespace ({limits.per_namespace}) is reached for {workload[1]}"
-            )
+            why = f"limits.perNamespace ({limits.per_namespace}) is reached for {workload[1]}"
+            return PlanGuard.NAMESPACE_LIMIT, why
         if limits.per_workload is not None and self._workloads[workload] >= limits.per_workload:
-            return _objection(
-                PlanGuard.WORKLOAD_LIMIT, f"limits.perWorkload ({limits.per_workload}) is reached for {workload[2]}"
-            )
+            return PlanGuard.WORKLOAD_LIMIT, f"limits.perWorkload ({limits.per_workload}) is reached for {workload[2]}"
         return None
 
     def spend(self, source: int, target: int, workload: WorkloadKey, sign: int = 1) -> None:
@@ -123,7 +112,7 @@ class HourlyLimit:
         self._most = most
         self._planned: Counter[str] = Counter()
 
-    def objection(self, pod: Pod) -> tuple[str, str] | None:
+    def objection(self, pod: Pod) -> Objection | None:
         """Explain why no more pods of its namespace may move within the hour."""
         if self._most is None:
             return None
@@ -132,7 +121,7 @@ class HourlyLimit:
             return None
         of_these = f"{before} begun or ordered within the hour and {planned} in this plan"
         why = f"{FIELD} ({self._most}) is reached for {pod.namespace}, with {of_these}"
-        return _objection(PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE, why)
+        return PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE, why
 
     def spend(self, pod: Pod, sign: int = 1) -> None:
         """Count a move, or with sign -1 uncount it."""
@@ -152,7 +141,7 @@ class DisruptionHeadroom:
         self._evicted: Counter[tuple[str, str, str]] = Counter()
         self._selecting: dict[tuple[str, int], list[int]] = {}
 
-    def objection(self, pod: Pod, method: Method) -> tuple[str, str] | None:
+    def objection(self, pod: Pod, method: Method) -> Objection | None:
         """Find the disruption budget, or the limit per workload, that forbids moving a pod by this method."""
         if method is Method.HANDOFF:
             return None
@@ -160,27 +149,25 @@ class DisruptionHeadroom:
         if len(budgets) > 1:
             names = ", ".join(self._snapshot.budgets[index].name for index in budgets)
             why = f"disruption budgets {names} select it: the Eviction API refuses such a pod"
-            return _objection(PlanGuard.TWO_DISRUPTION_BUDGETS, why)
+            return PlanGuard.TWO_DISRUPTION_BUDGETS, why
         for index in budgets:
             if self._spends(self._snapshot.budgets[index], pod, method) and self.headroom(index) < 1:
                 budget = self._snapshot.budgets[index]
                 spent = "" if self._left_at_first(index) < 1 else " after the moves before it"
                 why = f"disruption budget {budget.name} allows no disruption{spent}"
-                return _objection(PlanGuard.DISRUPTION_BUDGET, why)
+                return PlanGuard.DISRUPTION_BUDGET, why
         if method is Method.EVICT:
             return self._too_many(pod)
         return None
 
-    def _too_many(self, pod: Pod) -> tuple[str, str] | None:
+    def _too_many(self, pod: Pod) -> Objection | None:
         """Limit evictions to half of a workload's replicas in one plan, but allow at least one."""
         key = self._workloads.key(pod)
         replicas = self._workloads.replicas(pod)
         if self._evicted[key] < max(1, replicas // 2):
             return None
-        return _objection(
-            PlanGuard.WORKLOAD_AT_ONCE,
-            f"the plan evicts {self._evicted[key]} of {replicas} replicas of {key[0]} {key[2]} already",
-        )
+        why = f"the plan evicts {self._evicted[key]} of {replicas} replicas of {key[0]} {key[2]} already"
+        return PlanGuard.WORKLOAD_AT_ONCE, why
 
     def spend(self, pod: Pod, method: Method, sign: int = 1) -> None:
         """Count a move, or with sign -1 uncount it."""

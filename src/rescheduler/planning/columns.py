@@ -37,6 +37,7 @@ class Columns:
         self.nodes = snapshot.nodes
         self.pods: Sequence[Pod] = snapshot.pods
         self.node_index = {node.name: index for index, node in enumerate(self.nodes)}
+        self._domains: dict[str, tuple[Indexes, list[str]]] = {}
         self._without_pin: dict[tuple[int, int], Shape] = {}
         self.shapes: list[Shape]
         self.groups: list[tuple[str, Labels]]
@@ -142,9 +143,7 @@ class Columns:
 
     @cached_property
     def _by_node(self) -> tuple[Indexes, NDArray[np.intp]]:
-        order = np.argsort(self.pod_at, kind="stable").astype(np.int32)
-        starts = np.searchsorted(self.pod_at[order], np.arange(len(self.nodes) + 1))
-        return order, starts
+        return _sort_by(self.pod_at, len(self.nodes))
 
     def pods_on(self, node: int) -> Indexes:
         """Return the pods that count on a node in the snapshot, in the snapshot's order."""
@@ -154,9 +153,7 @@ class Columns:
 
     @cached_property
     def _by_group(self) -> tuple[Indexes, NDArray[np.intp]]:
-        order = np.argsort(self.pod_group, kind="stable").astype(np.int32)
-        starts = np.searchsorted(self.pod_group[order], np.arange(len(self.groups) + 1))
-        return order, starts
+        return _sort_by(self.pod_group, len(self.groups))
 
     def pods_of_group(self, group: int) -> Indexes:
         """Return the pods with this namespace and these labels."""
@@ -168,10 +165,6 @@ class Columns:
     def pod_index(self) -> dict[tuple[str, str], int]:
         """Namespace and name → position."""
         return {(pod.namespace, pod.name): index for index, pod in enumerate(self.pods)}
-
-    def pod(self, index: int) -> Pod:
-        """Return the pod at a position."""
-        return self.pods[index]
 
     def domains(self, key: str) -> Indexes:
         """[N]: the number of each node's domain of a topology key; -1 for nodes without the label."""
@@ -190,9 +183,11 @@ class Columns:
             known = self._domains[key] = (np.array(found, np.int32), list(numbers))
         return known
 
-    @cached_property
-    def _domains(self) -> dict[str, tuple[Indexes, list[str]]]:
-        return {}
+
+def _sort_by(numbers: Indexes, count: int) -> tuple[Indexes, NDArray[np.intp]]:
+    """Sort positions by number, below `count`; also return where each number starts."""
+    order = np.argsort(numbers, kind="stable").astype(np.int32)
+    return order, np.searchsorted(numbers[order], np.arange(count + 1))
 
 
 def _identities(things: Sequence[object]) -> Ints:

@@ -155,7 +155,7 @@ def _changes_later(planner: Planner, plan: Plan, strategies: Sequence[Strategy[S
     first = planner.whatif.at.copy()
     for _ in range(_AHEAD):
         before = planner.whatif.at.copy()
-        planner.view.moved.intersection_update(planner.removed)  # removed pods do not come back
+        planner.moved.intersection_update(planner.removed)  # removed pods do not come back
         planner.run_strategies(strategies)
         if (planner.whatif.at == before).all():
             break

@@ -8,7 +8,6 @@ cluster uses it too, with rules on nodes of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -24,22 +23,6 @@ from rescheduler.planning.predicates.support.node_masks import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 
 Kind = TypeVar("Kind", bound=Predicate)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeVerdict:
-    """Whether a pod could be on a node; if not, the predicate that refuses, and its reason."""
-
-    predicate: str = ""
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing refuses."""
-        return not self.predicate
-
-
-OK = NodeVerdict()
 
 
 class Feasibility:
@@ -86,14 +69,14 @@ class Feasibility:
             self._masks_of_shapes[shape] = np.logical_and.reduce(masks)
         return self._masks_of_shapes[shape]
 
-    def verdicts(self, pod: int) -> list[NodeVerdict]:
-        """For each node, find the first predicate that refuses, with its reason."""
-        found: list[NodeVerdict] = [OK] * len(self._columns.nodes)
+    def verdicts(self, pod: int) -> list[tuple[str, str]]:
+        """For each node, find the first predicate that refuses, with its reason; both are empty if none does."""
+        found = [("", "")] * len(self._columns.nodes)
         for predicate in reversed(self.predicates):
             mask = predicate.mask(pod)
             if mask is not None:
                 for node in np.flatnonzero(~mask):
-                    found[node] = NodeVerdict(predicate.name, predicate.reason(pod, int(node)))
+                    found[node] = (predicate.name, predicate.reason(pod, int(node)))
         return found
 
     def refused_by(self, pod: int, node: int) -> set[str]:

@@ -16,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.load import Amounts, PodMeasure
+from rescheduler.planning.columns import Ints
+from rescheduler.planning.load import PodMeasure
 from rescheduler.planning.thresholds import counted_resources
 
 
@@ -27,19 +30,23 @@ from rescheduler.planning.thresholds import counted_resources
 class MoveSide:
     """One of the two nodes: what other pods use, what the pod takes, and the capacity."""
 
-    others: Amounts
-    pod: Amounts
-    capacity: Amounts
+    others: Ints
+    pod: Ints
+    capacity: Ints
 
     @property
     def without(self) -> float:
         """Its use without the pod."""
-        return _use(self.others, self.capacity)
+        return self._percent(self.others)
 
     @property
     def with_pod(self) -> float:
         """Its use with the pod."""
-        return _use(_sum(self.others, self.pod), self.capacity)
+        return self._percent(self.others + self.pod)
+
+    def _percent(self, used: Ints) -> float:
+        """Per cent of the scarcest resource; a node without capacity is full as soon as anything is on it."""
+        return float((used * 100.0 / np.maximum(self.capacity, 1)).max())
 
 
 def gain_of(source: MoveSide, target: MoveSide) -> float:
@@ -56,18 +63,18 @@ class RealisedGains:
         """Sum up the use of these nodes only: a large cluster has many."""
         wanted, names = frozenset(nodes), counted_resources(policy)
         self._measure = PodMeasure.of(snapshot, policy.utilization, names)
-        self._capacity = {
-            node.name: tuple(dict(node.allocatable).get(name, 0) for name in names)
+        self._capacity: dict[str, Ints] = {
+            node.name: np.array([dict(node.allocatable).get(name, 0) for name in names])
             for node in snapshot.nodes
             if node.name in wanted
         }
-        self._used: dict[str, Amounts] = dict.fromkeys(self._capacity, (0,) * len(names))
+        self._used: dict[str, Ints] = dict.fromkeys(self._capacity, np.zeros(len(names), np.int64))
         for pod in snapshot.pods:
             place = pod.node or pod.nominated
             if place in self._used and not pod.finished:
-                self._used[place] = _sum(self._used[place], self._measure.held(pod))
+                self._used[place] = self._used[place] + self._measure.held(pod)
         for node, amounts in self._used.items():
-            self._used[node] = self._measure.whole(node, amounts)
+            self._used[node] = np.array(self._measure.whole(node, tuple(amounts.tolist())))
 
     def gain(self, pod: Pod, source: str, since: Iterable[tuple[Pod, str]] = ()) -> float | None:
         """Compute the gain of having the pod where it is rather than on the source; None if a node is gone.
@@ -79,22 +86,9 @@ class RealisedGains:
         used = {name: self._used[name] for name in (source, pod.node)}
         for other, home in since:
             if other.node in used:
-                used[other.node] = _less(used[other.node], self._measure.held(other))
+                used[other.node] = used[other.node] - self._measure.held(other)
             if home in used:
-                used[home] = _sum(used[home], self._measure.requests(other))
-        held = self._measure.held(pod)
-        back = MoveSide(used[source], self._measure.requests(pod), self._capacity[source])
-        return gain_of(back, MoveSide(_less(used[pod.node], held), held, self._capacity[pod.node]))
-
-
-def _use(used: Amounts, capacity: Amounts) -> float:
-    """Per cent of the scarcest resource; a node without capacity is full as soon as anything is on it."""
-    return max(amount * 100.0 / max(whole, 1) for amount, whole in zip(used, capacity, strict=True))
-
-
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return tuple(mine + yours for mine, yours in zip(one, other, strict=True))
-
-
-def _less(one: Amounts, other: Amounts) -> Amounts:
-    return tuple(mine - yours for mine, yours in zip(one, other, strict=True))
+                used[home] = used[home] + self._measure.requests(other)
+        held = np.array(self._measure.held(pod))
+        back = MoveSide(used[source], np.array(self._measure.requests(pod)), self._capacity[source])
+        return gain_of(back, MoveSide(used[pod.node] - held, held, self._capacity[pod.node]))

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rescheduler.model.objects import Pod
-from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import guards
@@ -62,7 +61,7 @@ def drain_statuses(
     for pod in snapshot.pods:
         if pod.deleting or not pod.finished:  # a pod that is being deleted may have ended already
             on.setdefault(pod.node, []).append(pod)
-    refused = _refusals(plan)
+    refused = {(each.namespace, each.pod): f"{each.reason} ({each.guard})" for each in plan.rejections}
     return [
         DrainStatus(
             node,
@@ -73,10 +72,6 @@ def drain_statuses(
         )
         for node in nodes
     ]
-
-
-def _refusals(plan: Plan) -> dict[tuple[str, str], str]:
-    return {(each.namespace, each.pod): f"{each.reason} ({each.guard})" for each in plan.rejections}
 
 
 def _remaining(pod: Pod, context: GuardContext, refused: dict[tuple[str, str], str]) -> RemainingPod:

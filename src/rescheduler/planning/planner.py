@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,11 +27,10 @@ from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.load import Load
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.planning.targets import TargetFinder, TargetRanking, apply_arrival
+from rescheduler.planning.targets import TargetFinder, TargetRanking
 from rescheduler.planning.thresholds import NodeThresholds, counted_resources, make_picture
-from rescheduler.planning.view import PlanningContext, PodGroups, View
+from rescheduler.planning.view import PodGroups, View
 from rescheduler.planning.whatif import WhatIf
-from rescheduler.planning.workloads import MethodChooser, Workloads
 
 _NAMED = 3  # pods of one template mostly have the same mistake
 
@@ -124,22 +124,19 @@ class Planner:
         self.feasibility = Feasibility(self.whatif)
         self.load = Load(self.whatif, policy.utilization, counted_resources(policy))
         self.levels = NodeThresholds(self.columns, policy, self.load)
-        self.workloads = Workloads(snapshot)
-        groups = PodGroups(self.columns, policy.group_labels)
-        self._view_context = PlanningContext(
-            self.feasibility, self.load, self.levels, self.workloads, groups, self, self._hot_long_enough(), set()
-        )
+        self.guard_context = GuardContext(policy, snapshot)
+        self.workloads = self.guard_context.workloads
+        self.groups = PodGroups(self.columns, policy.group_labels)
+        self.budgets = Budgets(policy, len(snapshot.nodes))
+        self.moved: set[int] = set()
+        """Pods that the plan moves; they are not moved again."""
         self._views: dict[str | None, View] = {}
         self.view = self.view_of(None)
-        methods = MethodChooser(snapshot, self.workloads, policy.migration_method)
-        empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
-        self.guard_context = GuardContext(policy, snapshot, self.workloads, methods, empty)
         self._ranking = TargetRanking(self.columns, self.view, self.feasibility.node_masks)
         self.whatif.add_listener(self._ranking)
         self._disruption = DisruptionHeadroom(snapshot, self.workloads)
-        self._budgets = Budgets(policy, len(snapshot.nodes))
         self._hours = HourlyLimit(snapshot, policy.when.moves_per_hour_per_namespace)
-        self.targets = TargetFinder(self.feasibility, self.view, self._ranking, self._budgets)
+        self.targets = TargetFinder(self.feasibility, self.view, self._ranking, self.budgets)
         self._moves: list[Move] = []
         self.reasons: dict[int, tuple[str, str]] = {}
         """For each pod that is moved: the strategy that proposed it first, and its reason."""
@@ -150,15 +147,6 @@ class Planner:
         self._running = ""
         """The strategy that is running, or whose proposal is decided."""
 
-    def _hot_long_enough(self) -> Mask:
-        """[N]: nodes that count as hot if they are hot now; all of them if earlier cycles are unknown."""
-        before, wanted = self.snapshot.hot_for, self.levels.hot_after
-        if before is None:
-            return np.ones(len(self.columns.nodes), np.bool_)
-        so_far = np.array([before.get(node.name, 0) + 1 for node in self.columns.nodes], np.int32)
-        long_enough: Mask = so_far >= wanted
-        return long_enough
-
     def hot_before(self) -> list[str]:
         """Name the nodes that were over a threshold before any move."""
         found = (self.load.first > self.levels.limit).any(axis=0) & self.view.workers
@@ -167,7 +155,7 @@ class Planner:
     def view_of(self, pool: str | None) -> View:
         """Return what strategies of this pool see."""
         if pool not in self._views:
-            self._views[pool] = View(self._view_context, self.levels.within(pool))
+            self._views[pool] = View(self, self.levels.within(pool))
         return self._views[pool]
 
     def plan(self, strategies: Iterable[Strategy[StrategySettings]]) -> Plan:
@@ -204,24 +192,18 @@ class Planner:
         )
 
     @property
-    def moves_left(self) -> int | None:
-        """How many moves the plan may still make; None means no limit."""
-        return self._budgets.moves_left
-
-    @property
     def exhausted(self) -> bool:
         """Whether the plan's limit is reached."""
-        return self._budgets.exhausted
+        return self.budgets.exhausted
 
     def decide(self, strategy: str, proposal: Proposal) -> ProposalResult:
         """Accept the whole proposal, or leave everything as it was."""
         self._running = strategy
         along = self._find_group_members(proposal.pod_moves)
         pod_moves = (*proposal.pod_moves, *(pod_move for pod_move, _ in along.values()))
-        if refused := self._check_size(pod_moves, strategy):
-            return self._refuse(pod_moves[0], structs.replace(refused, strategy=strategy), proposal)
-        undo: list[Callable[[], None]] = []
-        moves: list[Move] = []
+        if refused := self._check_size(pod_moves):
+            return self._refuse(pod_moves[0], refused, proposal)
+        undo, moves = ExitStack(), list[Move]()
         for pod_move in pod_moves:
             # Other members of a pod group are moved only to where the strategy itself would leave them alone.
             found = (
@@ -230,38 +212,36 @@ class Planner:
                 else self._place(pod_move, "" if pod_move.pod in along else strategy)
             )
             if isinstance(found, Rejection):
-                _revert(undo)
+                undo.close()
                 if pod_move.pod in along:
                     pod_move, found = self._explain_group(along[pod_move.pod][1], found)
-                return self._refuse(pod_move, structs.replace(found, strategy=strategy), proposal)
-            undo.append(lambda done=found: self._undo(done))  # type: ignore[misc]  # mypy cannot infer such a lambda
+                return self._refuse(pod_move, found, proposal)
+            undo.callback(self._undo, found)
             moves.append(self._move(strategy, pod_move, found))
         for pod, node in proposal.arrivals:
-            arrived = apply_arrival(self.targets, pod, node)
-            if arrived is None:
-                why = f"{self.columns.pods[pod].full_name} would still not fit on {self.columns.nodes[node].name}"
-                _revert(undo)
+            if self.whatif.at[pod] >= 0 or not self.feasibility.mask(pod)[node]:
+                undo.close()
                 if not pod_moves:  # it only kept room free: there is no pod to reject
-                    return ProposalResult(exhausted=self._budgets.exhausted)
-                return self._refuse(
-                    pod_moves[0], self._rejection(pod_moves[0].pod, PlanGuard.NO_ROOM, why, strategy), proposal
-                )
-            undo.append(arrived)
+                    return ProposalResult(exhausted=self.budgets.exhausted)
+                why = f"{self.columns.pods[pod].full_name} would still not fit on {self.columns.nodes[node].name}"
+                return self._refuse(pod_moves[0], self._rejection(pod_moves[0].pod, PlanGuard.NO_ROOM, why), proposal)
+            self.whatif.place(pod, node)
+            undo.callback(self.whatif.remove, pod, node)
         self.whatif.expect(proposal.arrivals)  # they may satisfy each other's affinity, but no other pod's
         for pod, node in proposal.arrivals:
             self._ranking.on_change(pod, node, 0)  # expected pods don't count as load
         self._proposals += bool(moves)
         self._moves.extend(moves)
-        self.view.moved.update([*(pod_move.pod for pod_move in pod_moves), *(pod for pod, _ in proposal.arrivals)])
+        self.moved.update([*(pod_move.pod for pod_move in pod_moves), *(pod for pod, _ in proposal.arrivals)])
         for pod_move in pod_moves:
             self.reasons.setdefault(pod_move.pod, (strategy, pod_move.why))
             if pod_move.removal:
                 self.removed[pod_move.pod] = (strategy, pod_move)
-        return ProposalResult(tuple(moves), exhausted=self._budgets.exhausted)
+        return ProposalResult(tuple(moves), exhausted=self.budgets.exhausted)
 
     def _find_group_members(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
         """Find the other members of these pod groups: for each its own move, and the proposed one it follows."""
-        groups, moved = self._view_context.groups, self.view.moved
+        groups, moved = self.groups, self.moved
         wished = {pod_move.pod for pod_move in pod_moves}
         along: dict[int, tuple[PodMove, PodMove]] = {}
         for pod_move in pod_moves:
@@ -273,18 +253,18 @@ class Planner:
 
     def _explain_group(self, pod_move: PodMove, by: Rejection) -> tuple[PodMove, Rejection]:
         """Explain that another member of the pod group is refused, for the pod that was proposed."""
-        group = self._view_context.groups.name(pod_move.pod)
+        group = self.groups.name(pod_move.pod)
         why = f"pod group {group} moves together or not at all, and {by.namespace}/{by.pod}: {by.reason}"
         return pod_move, self._rejection(pod_move.pod, by.guard, why)
 
-    def _check_size(self, pod_moves: tuple[PodMove, ...], strategy: str) -> Rejection | None:
+    def _check_size(self, pod_moves: tuple[PodMove, ...]) -> Rejection | None:
         """Refuse a proposal that is larger than the limit of a plan or of an hour."""
         most, hourly = self.policy.max_reschedule_pods, self.policy.when.moves_per_hour
         if most is not None and len(pod_moves) > max(most, 1):
             guard, limit = PlanGuard.MAX_RESCHEDULE_PODS, f"maxReschedulePods is {most}"
-        elif hourly is not None and len(pod_moves) > hourly and not is_mandatory(strategy):
+        elif hourly is not None and len(pod_moves) > hourly and not is_mandatory(self._running):
             guard, limit = PlanGuard.MOVES_PER_HOUR, f"when.movesPerHour is {hourly}"
-        elif not is_mandatory(strategy) and (crowd := self._describe_crowd(pod_moves)):
+        elif not is_mandatory(self._running) and (crowd := self._describe_crowd(pod_moves)):
             guard, limit = (
                 PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE,
                 f"{crowd}, and {FIELD} is {self.policy.when.moves_per_hour_per_namespace}",
@@ -312,7 +292,7 @@ class Planner:
         # The first reason counts: a later try may be refused for what the plan has spent since. The text may change.
         if known is None or (known.strategy, known.guard) == (rejection.strategy, rejection.guard):
             self.rejections[pod_move.pod] = rejection
-        return ProposalResult(rejection=rejection, exhausted=self._budgets.exhausted)
+        return ProposalResult(rejection=rejection, exhausted=self.budgets.exhausted)
 
     def method(self, pod: int) -> Method:
         """Choose the method for a pod."""
@@ -335,7 +315,7 @@ class Planner:
         pod, source = self.columns.pods[index], int(self.whatif.at[index])
         objection = first_objection(pod, self.guard_context)
         if objection is None and source < 0:
-            objection = (str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input")
+            objection = (PlanGuard.UNKNOWN_NODE, f"its node {pod.node} is not in the input")
         if objection is None and index not in self.reasons:  # otherwise it has spent its budgets already
             return self._limit_objection(source, pod) or self._disruption.objection(
                 pod, self.guard_context.methods.choose(pod)
@@ -344,7 +324,7 @@ class Planner:
 
     def _place(self, pod_move: PodMove, strategy: str) -> _Placed | Rejection:
         """Find the best target for a pod and apply the move to the what-if, or return what refuses it."""
-        if pod_move.pod in self.view.moved:
+        if pod_move.pod in self.moved:
             return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan moves it already")
         if objection := self.objection(pod_move.pod):
             return self._rejection(pod_move.pod, *objection)
@@ -362,7 +342,7 @@ class Planner:
     def _remove(self, pod_move: PodMove) -> _Placed | Rejection:
         """Plan the removal of a pod that has ended; it uses nothing, so the what-if stays the same."""
         pod = self.columns.pods[pod_move.pod]
-        if pod_move.pod in self.view.moved:
+        if pod_move.pod in self.moved:
             return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan removes it already")
         source = self.columns.node_index.get(pod.node, _NOWHERE)
         objection = objection_to_removal(pod, self.guard_context) or self._limit_objection(source, pod)
@@ -382,12 +362,12 @@ class Planner:
 
     def _limit_objection(self, source: int, pod: Pod) -> tuple[str, str] | None:
         """Find the limit of the plan or of the hour that is reached for a pod."""
-        objection = self._budgets.objection(source, self.workloads.key(pod))
+        objection = self.budgets.objection(source, self.workloads.key(pod))
         return objection if objection or is_mandatory(self._running) else self._hours.objection(pod)
 
     def _spend(self, source: int, target: int, pod: Pod, sign: int = 1) -> None:
         """Count a move, or with sign -1 uncount it."""
-        self._budgets.spend(source, target, self.workloads.key(pod), sign)
+        self.budgets.spend(source, target, self.workloads.key(pod), sign)
         if not is_mandatory(self._running):
             self._hours.spend(pod, sign)
 
@@ -422,14 +402,8 @@ class Planner:
         here = node == self.whatif.at[pod]
         taken = self.load.at_home(pod) if node == self.columns.pod_at[pod] else self.load.requests(pod)
         used = self.load.of_node(node)
-        others = used - taken if here else used
-        return MoveSide(tuple(others.tolist()), tuple(taken.tolist()), tuple(self.view.capacity[:, node].tolist()))
+        return MoveSide(used - taken if here else used, taken, self.load.capacity[:, node])
 
-    def _rejection(self, index: int, guard: str, reason: str, strategy: str = "") -> Rejection:
+    def _rejection(self, index: int, guard: str, reason: str) -> Rejection:
         pod = self.columns.pods[index]
-        return Rejection(pod.namespace, pod.name, str(guard), reason, strategy, node=pod.node)
-
-
-def _revert(undo: list[Callable[[], None]]) -> None:
-    for undone in reversed(undo):
-        undone()
+        return Rejection(pod.namespace, pod.name, str(guard), reason, self._running, pod.node)

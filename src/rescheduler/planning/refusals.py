@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
-class PlanGuard(StrEnum):
-    """Refusals of a pod by the plan itself; a rejection has the name, as it has the names of guards."""
-
+class _Refusal(StrEnum):
     caption: str
     """What the page calls it."""
     meaning: str
+    """When a pod is refused; or what holds where a node is not refused."""
     changed_by: str
     """Which setting changes it, as Markdown."""
 
-    def __new__(cls, name: str, caption: str, meaning: str, changed_by: str = "") -> PlanGuard:
+    def __new__(cls, name: str, caption: str, meaning: str, changed_by: str = "") -> Self:
         member = str.__new__(cls, name)
         member._value_ = name
         member.caption, member.meaning, member.changed_by = caption, meaning, changed_by
         return member
+
+
+class PlanGuard(_Refusal):
+    """Refusals of a pod by the plan itself; a rejection has the name, as it has the names of guards."""
 
     ALREADY_MOVED = ("AlreadyMoved", "Moved already", "The pod is in the plan already: no pod moves twice in one plan.")
     UNKNOWN_NODE = ("UnknownNode", "Unknown node", "The pod says that it is on a node that the input does not have.")
@@ -85,19 +89,8 @@ class PlanGuard(StrEnum):
     )
 
 
-class NodeRefusal(StrEnum):
+class NodeRefusal(_Refusal):
     """Refusals of a target by the plan itself; `explain` names them beside the predicates."""
-
-    caption: str
-    """What the page calls it."""
-    meaning: str
-    """What holds where it does not refuse."""
-
-    def __new__(cls, name: str, caption: str, meaning: str) -> NodeRefusal:
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.caption, member.meaning = caption, meaning
-        return member
 
     SAME_NODE = ("SameNode", "It is there already", "It is not the node that the pod is on.")
     THRESHOLD = (

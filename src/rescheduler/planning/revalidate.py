@@ -7,8 +7,9 @@ the planner, one after the other: each check includes the moves accepted before 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -20,8 +21,7 @@ from rescheduler.model.policy import Limits, MigrationMethod, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import guards
 from rescheduler.planning.api import Proposal
-from rescheduler.planning.budgets import DisruptionHeadroom
-from rescheduler.planning.guards.base import Lasting
+from rescheduler.planning.guards.base import GuardContext, Lasting
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.refusals import PlanGuard
 
@@ -76,12 +76,10 @@ class Revalidator:
         # A manual move names its pod, so excluded namespaces and filters do not apply.
         by_hand = replace(judged, excluded_namespaces=(), excluded_pod_selector="", by_hand=True)
         self._policies = {False: judged, True: by_hand}
+        self._contexts: dict[tuple[bool, MigrationMethod], GuardContext] = {}
         self._snapshot = snapshot
-        self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
         self._moved: dict[int, tuple[RequestedMove, MoveVerdict]] = {}
         """Accepted moves: the what-if includes them, and the same request gets the same verdict."""
-        self._disruption: DisruptionHeadroom | None = None
-        """What all accepted moves together spend; each planner counts only its own."""
         self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
 
     def check(self, request: RequestedMove) -> MoveVerdict:
@@ -109,15 +107,13 @@ class Revalidator:
                 verdict if before == request else MoveVerdict(reason="another order moves it already", temporary=True)
             )
         found = self._method(pod, request)
-        if isinstance(found, MoveVerdict):
-            return found
-        return self._place(position, request, self._planner(request, found))
+        return found if isinstance(found, MoveVerdict) else self._place(position, request, found)
 
     def _removal(self, pod: Pod, request: RequestedMove) -> MoveVerdict:
         """Check whether a pod may be removed; it uses nothing, so later checks don't depend on it."""
         if request.target:
             return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {request.target}")
-        context = self._planner(request, self._policies[request.by_hand].migration_method).guard_context
+        context = self._context(request, self._policies[request.by_hand].migration_method)
         if (objection := guards.objection_to_removal(pod, context)) is None:
             return MoveVerdict(Method.REMOVE)
         guard, reason = objection
@@ -137,27 +133,27 @@ class Revalidator:
             if request.method is Method.HANDOFF:
                 return MoveVerdict(reason="handoff is the method ordered, and it did not work")
             return MigrationMethod.EVICT
-        if request.method is Method.HANDOFF:
-            return MigrationMethod.HANDOFF
-        if request.method is Method.EVICT:
-            return MigrationMethod.EVICT
+        if request.method in (Method.HANDOFF, Method.EVICT):
+            return MigrationMethod(request.method)
         return self._policies[request.by_hand].migration_method
 
-    def _planner(self, request: RequestedMove, method: MigrationMethod) -> Planner:
+    def _context(self, request: RequestedMove, method: MigrationMethod) -> GuardContext:
+        """Return what guards look things up in; each way of moving pods has a policy of its own."""
         key = (request.by_hand, method)
-        if key not in self._planners:
+        if key not in self._contexts:
             policy = replace(self._policies[request.by_hand], migration_method=method)
-            self._planners[key] = Planner(self._snapshot, policy)
-            for position, (_, verdict) in self._moved.items():
-                _apply(self._planners[key], position, verdict.target)
-        return self._planners[key]
+            self._contexts[key] = GuardContext(policy, self._snapshot)
+        return self._contexts[key]
 
-    def _place(self, position: int, request: RequestedMove, planner: Planner) -> MoveVerdict:
+    @cached_property
+    def _planner(self) -> Planner:
+        return Planner(self._snapshot, self._policies[False])
+
+    def _place(self, position: int, request: RequestedMove, method: MigrationMethod) -> MoveVerdict:
+        planner = self._planner
+        planner.guard_context = self._context(request, method)
         if objection := _method_objection(planner, self._snapshot.pods[position], request):
             return MoveVerdict(reason=objection)
-        if spent := self._spent(position, planner):
-            guard, reason = spent
-            return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard))
         cost = None
         if request.target:
             index = planner.columns.node_index.get(request.target)
@@ -170,11 +166,6 @@ class Revalidator:
             move = decision.moves[0]
             verdict = MoveVerdict(move.method, move.target, gain=move.gain)
             self._moved[position] = (request, verdict)
-            if self._disruption is not None:
-                self._disruption.spend(self._snapshot.pods[position], move.method)
-            for other in self._planners.values():
-                if other is not planner:
-                    _apply(other, position, move.target)
             return verdict
         if decision.rejection is None:
             return MoveVerdict(reason="no reason was given", temporary=True)
@@ -182,15 +173,6 @@ class Revalidator:
         if guard == PlanGuard.NO_TARGET and request.target:
             reason = _explain_target(planner, position, request.target)
         return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard))
-
-    def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
-        """Find a disruption budget that accepted moves have spent, for a pod that may be moved otherwise."""
-        pod, context = self._snapshot.pods[position], planner.guard_context
-        if self._disruption is None:
-            self._disruption = DisruptionHeadroom(self._snapshot, planner.workloads)
-        if guards.first_objection(pod, context) is not None:
-            return None  # that is the better reason: it is not temporary
-        return self._disruption.objection(pod, context.methods.choose(pod))
 
 
 def _is_temporary(name: str) -> bool:
@@ -220,13 +202,6 @@ def _explain_target(planner: Planner, position: int, target: str) -> str:
     return f"{target} does not take it once the moves before it are made"
 
 
-def _apply(planner: Planner, position: int, target: str) -> None:
-    """Apply a move that another planner has accepted."""
-    planner.whatif.remove(position, int(planner.whatif.at[position]))
-    planner.whatif.place(position, planner.columns.node_index[target])
-    planner.view.moved.add(position)
-
-
 @dataclass(frozen=True, slots=True)
 class CheckedMove:
     """A move, and why it is refused; empty if it may be made."""
@@ -237,10 +212,15 @@ class CheckedMove:
 
 def revalidate_moves(snapshot: ClusterSnapshot, policy: Policy, moves: Sequence[Move]) -> list[CheckedMove]:
     """Check every move, in the plan's order; pods in `spoken_for` are being moved already."""
-    state = _CurrentState(snapshot)
-    refusals = {index: why for index, move in enumerate(moves) if (why := state.stale(move))}
+    pods = {(pod.namespace, pod.name): pod for pod in snapshot.pods}
+    nodes = {node.name: node for node in snapshot.nodes}
+    refusals = {
+        index: why
+        for index, move in enumerate(moves)
+        if (why := snapshot.spoken_for.get((move.namespace, move.pod)) or _stale_reason(move, pods, nodes))
+    }
     _refuse_proposals(moves, refusals)
-    while not _check_all(state, policy, moves, refusals):
+    while not _check_all(snapshot, policy, moves, refusals):
         pass
     return [CheckedMove(move, refusals.get(index, "")) for index, move in enumerate(moves)]
 
@@ -258,12 +238,12 @@ def node_objection(node: Node) -> str:
     return ""
 
 
-def _check_all(state: _CurrentState, policy: Policy, moves: Sequence[Move], refusals: dict[int, str]) -> bool:
+def _check_all(snapshot: ClusterSnapshot, policy: Policy, moves: Sequence[Move], refusals: dict[int, str]) -> bool:
     """Check all moves that are not refused yet; return False if that must be repeated.
 
     If a later member of a proposal is refused, the moves of the first ones cannot be taken back.
     """
-    revalidator = Revalidator(state.snapshot, policy)
+    revalidator = Revalidator(snapshot, policy)
     accepted: set[int] = set()
     for index, move in enumerate(moves):
         if index in refusals:
@@ -291,32 +271,16 @@ def _refuse_proposals(moves: Sequence[Move], refusals: dict[int, str]) -> None:
             refusals.setdefault(index, culprits[move.proposal])
 
 
-class _CurrentState:
-    """Looks up in the cluster what a plan relies on."""
-
-    def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self.snapshot = snapshot
-        self._pods = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
-        self._nodes = {node.name: index for index, node in enumerate(snapshot.nodes)}
-
-    def stale(self, move: Move) -> str:
-        """Explain what has changed since the plan so that the move is out of date; empty if nothing has."""
-        if busy := self.snapshot.spoken_for.get((move.namespace, move.pod)):
-            return busy
-        pod = self._pod(move)
-        if pod is None:
-            return "the pod is gone"
-        if move.uid and pod.uid != move.uid:
-            return "another pod has its name by now"
-        if pod.node != move.source:
-            return f"it is on {pod.node or 'no node'}, not on {move.source}"
-        if move.method is Method.REMOVE:
-            return "" if pod.finished else f"it has not ended ({pod.phase})"
-        target = self._nodes.get(move.target)
-        if target is None:
-            return f"node {move.target} is gone"
-        return node_objection(self.snapshot.nodes[target])
-
-    def _pod(self, move: Move) -> Pod | None:
-        index = self._pods.get((move.namespace, move.pod))
-        return None if index is None else self.snapshot.pods[index]
+def _stale_reason(move: Move, pods: Mapping[tuple[str, str], Pod], nodes: Mapping[str, Node]) -> str:
+    """Explain what has changed since the plan so that the move is out of date; empty if nothing has."""
+    pod = pods.get((move.namespace, move.pod))
+    if pod is None:
+        return "the pod is gone"
+    if move.uid and pod.uid != move.uid:
+        return "another pod has its name by now"
+    if pod.node != move.source:
+        return f"it is on {pod.node or 'no node'}, not on {move.source}"
+    if move.method is Method.REMOVE:
+        return "" if pod.finished else f"it has not ended ({pod.phase})"
+    target = nodes.get(move.target)
+    return f"node {move.target} is gone" if target is None else node_objection(target)

@@ -6,9 +6,8 @@ preferences of pods (node affinity) and nodes (PreferNoSchedule).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -73,16 +72,10 @@ Consulted = tuple[Strategy[StrategySettings], View]
 """A strategy, and what it sees: the nodes of its pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Tier:
-    """Requirements of a target besides feasibility; the first tier with a target counts."""
-
-    under_thresholds: bool = True
-    accepted: bool = True
-
-
-_BY_CHOICE = (_Tier(),)
-_FORCED = (_Tier(), _Tier(under_thresholds=False), _Tier(under_thresholds=False, accepted=False))
+_BY_CHOICE = ((True, True),)
+_FORCED = ((True, True), (False, True), (False, False))
+"""Whether a target must stay under its thresholds, and be accepted by all strategies. The first with a target counts.
+"""
 
 
 class TargetFinder:
@@ -110,9 +103,9 @@ class TargetFinder:
             return ""
         broken = ""
         accepted = self.accepted_by_others(pod_move.pod, strategy)
-        for tier in _FORCED if pod_move.force else _BY_CHOICE:
-            mask = feasible & self.under_thresholds(pod_move.pod) if tier.under_thresholds else feasible
-            if tier.accepted and accepted is not None:
+        for under_thresholds, by_all in _FORCED if pod_move.force else _BY_CHOICE:
+            mask = feasible & self.under_thresholds(pod_move.pod) if under_thresholds else feasible
+            if by_all and accepted is not None:
                 mask = mask & accepted
             target, lost = self._best(pod_move.pod, np.flatnonzero(mask), cost, method)
             if target is not None:
@@ -135,7 +128,7 @@ class TargetFinder:
         return mask
 
     def _feasible(self, pod: int, method: Method) -> Mask:
-        with self._without_original(pod, method):
+        with self.without_original(pod, method):
             mask = self.feasibility.mask(pod)
         if self._whatif.at[pod] >= 0:
             mask[self._whatif.at[pod]] = False
@@ -160,23 +153,16 @@ class TargetFinder:
     def _best(self, pod: int, nodes: np.ndarray, cost: Floats, method: Method) -> tuple[int | None, str]:
         """Find the cheapest of these nodes where no rule would be broken; otherwise return the rule."""
         broken = ""
-        costs = cost[nodes]
+        source, costs = int(self._whatif.at[pod]), cost[nodes]
         for _ in range(min(len(nodes), _TARGETS_TRIED)):
             best = int(costs.argmin())
             target = int(nodes[best])
-            lost = self._try(pod, target, method)
-            if not lost:
+            broken = self.feasibility.try_move(pod, target, side_by_side=method is not Method.EVICT)
+            if not broken:
                 return target, ""
-            broken = lost
+            self.revert(pod, source, target)
             costs[best] = np.inf
         return None, broken
-
-    def _try(self, pod: int, target: int, method: Method) -> str:
-        source = int(self._whatif.at[pod])
-        lost = self.feasibility.try_move(pod, target, side_by_side=method is not Method.EVICT)
-        if lost:
-            self.revert(pod, source, target)
-        return lost
 
     def revert(self, pod: int, source: int, target: int) -> None:
         """Undo a move."""
@@ -184,7 +170,7 @@ class TargetFinder:
         self._whatif.place(pod, source)
 
     @contextmanager
-    def _without_original(self, pod: int, method: Method) -> Iterator[None]:
+    def without_original(self, pod: int, method: Method) -> Iterator[None]:
         """Judge an eviction without the original pod; by other methods both exist for a while."""
         source = int(self._whatif.at[pod])
         shape = self._columns.shape(pod)
@@ -200,7 +186,7 @@ class TargetFinder:
     def explain_none(self, pod_move: PodMove, method: Method, limits: Limits) -> str:
         """Count the other nodes by the predicate that refuses them, like kube-scheduler."""
         source = int(self._whatif.at[pod_move.pod])
-        with self._without_original(pod_move.pod, method):
+        with self.without_original(pod_move.pod, method):
             refused = self.feasibility.count_refusals(pod_move.pod, source)
         others = len(self._columns.nodes) - 1
         parts = [f"{count} {name}" for name, count in refused.items()]
@@ -219,13 +205,3 @@ class TargetFinder:
         if self._objecting:
             reasons.append(f"where {' or '.join(dict.fromkeys(self._objecting))} would move it away again")
         return " or ".join(reasons)
-
-
-def apply_arrival(targets: TargetFinder, pod: int, node: int) -> Callable[[], None] | None:
-    """Put a pending pod on a node if it fits there. Returns a function that undoes it, or None."""
-    whatif = targets.feasibility.whatif
-    fits: Mask = targets.feasibility.mask(pod)
-    if whatif.at[pod] >= 0 or not bool(fits[node]):
-        return None
-    whatif.place(pod, node)
-    return lambda: whatif.remove(pod, node)

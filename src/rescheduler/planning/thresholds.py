@@ -58,12 +58,6 @@ def percent_by_pool(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
     return np.array(found).T
 
 
-def percent_by_node(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
-    """[R, N]: per cent of allocatable above which each node is hot."""
-    found: Floats = percent_by_pool(policy, pool, use)[:, pool + 1]
-    return found
-
-
 def _of_pool(thresholds: Thresholds, here: Mask, use: NodeUse) -> Floats:
     """[R]: the thresholds of one pool."""
     named = thresholds.named()
@@ -96,7 +90,7 @@ class NodeThresholds:
     def __init__(self, columns: Columns, policy: Policy, load: Load) -> None:
         self._columns = columns
         self._policy = policy
-        self._load = load
+        self.load = load
 
     @cached_property
     def pool(self) -> Indexes:
@@ -109,16 +103,6 @@ class NodeThresholds:
         """Names of the pools, by number."""
         return [pool.name for pool in self._policy.node_pools]
 
-    @property
-    def names(self) -> list[str]:
-        """[R]: the resources that count."""
-        return self._load.names
-
-    @property
-    def capacity(self) -> Ints:
-        """[R, N]: what is allocatable."""
-        return self._load.capacity
-
     def within(self, name: str | None) -> Mask:
         """[N]: the nodes of a pool; nodes outside of pools for an empty name; all nodes for None."""
         if name is None:
@@ -130,25 +114,30 @@ class NodeThresholds:
     @cached_property
     def percent(self) -> Floats:
         """[R, N]: per cent of allocatable above which a node is hot."""
-        return percent_by_node(self._policy, self.pool, self._use)
+        found: Floats = percent_by_pool(self._policy, self.pool, self._use)[:, self.pool + 1]
+        return found
 
     @cached_property
     def _use(self) -> NodeUse:
-        load, nodes = self._load, self._columns.nodes
-        workers = np.array([n.ready and not n.problem and not n.control_plane for n in nodes], np.bool_)
-        return NodeUse(load.names, load.capacity, load.first, workers)
+        return NodeUse(self.load.names, self.load.capacity, self.load.first, self.workers)
+
+    @cached_property
+    def workers(self) -> Mask:
+        """[N]: Ready nodes without the control plane."""
+        nodes = self._columns.nodes
+        return np.array([n.ready and not n.problem and not n.control_plane for n in nodes], np.bool_)
 
     def low(self, pool: str | None, named: Mapping[str, float]) -> Ints:
         """[R, N]: the most that leaves a node underused, by the low thresholds of a strategy of this pool.
 
         Where that pool's thresholds are a deviation, low ones are points below the mean of each node's own pool.
         """
-        capacity = self._load.capacity
+        capacity = self.load.capacity
         of_pool = next(
             (each.thresholds for each in self._policy.node_pools if each.name == pool), self._policy.node_thresholds
         )
         limit: Ints = np.full(capacity.shape, np.iinfo(np.int64).max)
-        for row, name in enumerate(self.names):
+        for row, name in enumerate(self.load.names):
             if name not in named:
                 continue
             percent: Floats = np.full(len(self._columns.nodes), named[name])
@@ -167,9 +156,18 @@ class NodeThresholds:
         return cycles
 
     @cached_property
+    def hot_long_enough(self) -> Mask:
+        """[N]: nodes that count as hot if they are hot now; all of them if earlier cycles are unknown."""
+        before, nodes = self._columns.snapshot.hot_for, self._columns.nodes
+        if before is None:
+            return np.ones(len(nodes), np.bool_)
+        found: Mask = np.array([before.get(node.name, 0) + 1 for node in nodes], np.int32) >= self.hot_after
+        return found
+
+    @cached_property
     def limit(self) -> Ints:
         """[R, N]: the most that keeps a node from being hot."""
-        return limit_of(self._load.capacity, self.percent)
+        return limit_of(self.load.capacity, self.percent)
 
 
 class HotStreaks:
@@ -193,11 +191,11 @@ _FIRST = 2  # CPU and memory come first; every node has them
 def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Ints) -> ClusterLoad:
     """The utilisation of the worker nodes under these amounts: of what counts, and of all that pods hold."""
     workers = [i for i, node in enumerate(columns.nodes) if not node.control_plane]
-    capacity = levels.capacity[:, workers]
+    capacity = levels.load.capacity[:, workers]
     percent = used[:, workers] * 100.0 / np.maximum(capacity, 1)
     over = used[:, workers] > levels.limit[:, workers]
     hot: Mask = np.asarray(over.any(axis=0))
-    pool, names, pools = levels.pool[workers], levels.names, levels.pools
+    pool, names, pools = levels.pool[workers], levels.load.names, levels.pools
     cpu, memory = ([round(share, 2) for share in row.tolist()] for row in percent[:_FIRST])
     pods = held[columns.resource_index[PODS], workers].tolist()
     return ClusterLoad(

@@ -8,7 +8,7 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Protocol
 
@@ -93,11 +93,9 @@ class WhatIf:
                 mask = mask & compute()
         return mask
 
-    @contextmanager
-    def without_expected(self) -> Iterator[None]:
+    def without_expected(self) -> AbstractContextManager[None]:
         """Hide expected pods from the counts for affinity and spread."""
-        with self._hidden(self._unsure):
-            yield
+        return self._hidden(self._unsure)
 
     @contextmanager
     def _hidden(self, kinds: _Kinds) -> Iterator[None]:

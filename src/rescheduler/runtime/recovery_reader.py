@@ -29,7 +29,6 @@ from rescheduler.planning.columns import Columns, Mask
 from rescheduler.planning.guards import objection_to_recovery
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.predicates.support.node_masks import NodeMasks
-from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.recovery.avoidance import allow_nodes
 from rescheduler.recovery.decision import WorkloadState
 from rescheduler.recovery.record import EMPTY, WHOLE, RecordEntry, RecordError, parse_record
@@ -211,11 +210,9 @@ class WorkloadStateReader:
         return found
 
     def _objections(self, rows: dict[str, Pod]) -> dict[str, str]:
-        policy = self._live.policy()
         spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._moving(row))}
         snapshot = replace(ClusterSnapshot(), spoken_for=spoken_for)
-        workloads = Workloads(snapshot)
-        context = GuardContext(policy, snapshot, workloads, MethodChooser(snapshot, workloads, policy.migration_method))
+        context = GuardContext(self._live.policy(), snapshot)
         return {uid: why for uid, row in rows.items() if (why := objection_to_recovery(row, context))}
 
     def _moving(self, row: Pod) -> str:

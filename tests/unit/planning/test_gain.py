@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,14 +14,18 @@ from rescheduler.planning.gain import MoveSide, RealisedGains, gain_of
 from tests.support.builders import cluster, deployment, node, pod
 from tests.support.planning import BALANCING, MAINTENANCE, OPTIMIZATION, carried_out, planned
 
-amounts = st.tuples(st.integers(0, 10**6), st.integers(0, 10**12))
-wholes = st.tuples(st.integers(1, 10**6), st.integers(1, 10**12))
+amounts = st.tuples(st.integers(0, 10**6), st.integers(0, 10**12)).map(np.array)
+wholes = st.tuples(st.integers(1, 10**6), st.integers(1, 10**12)).map(np.array)
 sides = st.builds(MoveSide, amounts, amounts, wholes)
 
 
 def side(used: float, pod_share: float, memory: float = 0.0) -> MoveSide:
     """A node of 100 CPUs and 100 bytes: amounts are per cent."""
-    return MoveSide((round(used * 1000), round(memory)), (round(pod_share * 1000), 0), (100_000, 100))
+    return side_of((round(used * 1000), round(memory)), (round(pod_share * 1000), 0), (100_000, 100))
+
+
+def side_of(*amounts: tuple[int, int]) -> MoveSide:
+    return MoveSide(*map(np.array, amounts))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,7 @@ def test_no_move_gains_more_than_the_pods_share_of_its_source(source: MoveSide, 
 
 
 def test_a_node_without_capacity_is_no_error() -> None:
-    assert gain_of(MoveSide((0, 0), (100, 0), (0, 0)), MoveSide((0, 0), (100, 0), (1000, 1))) > 0
+    assert gain_of(side_of((0, 0), (100, 0), (0, 0)), side_of((0, 0), (100, 0), (1000, 1))) > 0
 
 
 def hot(pods: int, targets: int) -> ClusterSnapshot:

@@ -21,10 +21,21 @@ class GuardContext:
 
     policy: Policy
     snapshot: ClusterSnapshot
-    workloads: Workloads
-    methods: MethodChooser
-    under_maintenance: frozenset[str] = frozenset()
-    """Nodes that an operator wants empty."""
+
+    @cached_property
+    def workloads(self) -> Workloads:
+        """Owners of the pods."""
+        return Workloads(self.snapshot)
+
+    @cached_property
+    def methods(self) -> MethodChooser:
+        """The method by which each pod can be moved."""
+        return MethodChooser(self.snapshot, self.workloads, self.policy.migration_method)
+
+    @cached_property
+    def under_maintenance(self) -> frozenset[str]:
+        """Nodes that an operator wants empty."""
+        return frozenset(node.name for node in self.snapshot.nodes if node.maintenance)
 
     def lifts_caution(self, pod: Pod) -> bool:
         """Whether the pod's annotation `evict` allows moves that are refused only as a precaution."""
@@ -77,6 +88,7 @@ class Guard(ABC):
     """One rule about which pods are not moved. The docstring of a subclass is its documentation."""
 
     name: ClassVar[str]
+    """What plans, `explain` and metrics call it: the name of the class without `Guard`."""
     order: ClassVar[int]
     """Where several object, the one with the lowest number is reported: what makes the others meaningless first."""
     caption: ClassVar[str]
@@ -88,6 +100,10 @@ class Guard(ABC):
     """Whether it also keeps a pod that has ended from being removed. Most guards protect only pods that run."""
     on_recovery: ClassVar[bool] = False
     """Whether it also keeps recovery from a pod that has failed. Most guards protect only pods that run well."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__name__.removesuffix("Guard")
 
     @abstractmethod
     def objection(self, pod: Pod, context: GuardContext) -> str:

@@ -44,6 +44,8 @@ class Predicate(ABC):
     def __init__(self, context: PredicateContext) -> None:
         self._whatif = context.whatif
         self._columns = context.whatif.columns
+        self._matching = context.matching
+        self._masks = context.node_masks
 
     @abstractmethod
     def mask(self, pod: int) -> Mask | None:
@@ -66,9 +68,8 @@ class NodeRule(Predicate):
         self._mask = np.array([not refusal for refusal in self._refusals], np.bool_)
         self._harmless = bool(self._mask.all())
 
-    @staticmethod
     @abstractmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         """Why the node takes no pods; empty if it does."""
 
     def mask(self, pod: int) -> Mask | None:

@@ -33,7 +33,6 @@ class RequiredPodAffinity(Predicate):
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
-        self._matching = context.matching
         self._needed: dict[int, list[Companions]] = {}
         self._dependants: dict[Companions, list[DomainCounts]] = {}
         self._selfish: dict[Companions, list[DomainCounts]] = {}

@@ -29,7 +29,6 @@ class RequiredPodAntiAffinity(Predicate):
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
-        self._matching = context.matching
         self._carried: dict[tuple[Subjects, str], DomainCounts] = {}
         self._against: dict[int, list[DomainCounts]] = {}
         self._avoided: dict[tuple[int, str], list[tuple[PodTerm, DomainCounts]]] = {}

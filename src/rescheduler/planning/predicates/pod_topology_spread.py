@@ -18,8 +18,8 @@ class PodTopologySpread(Predicate):
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
-        self.hard = Constraints(context.whatif, context.matching, context.node_masks, hard=True)
-        self.soft = Constraints(context.whatif, context.matching, context.node_masks, hard=False)
+        self.hard = Constraints(context, hard=True)
+        self.soft = Constraints(context, hard=False)
 
     def _own_constraints(self, pod: int) -> list[tuple[Constraint, bool]]:
         """List the pod's own hard constraints, and whether each counts the pod itself."""

@@ -28,7 +28,6 @@ class ClaimRule(Predicate):
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
-        self._masks = context.node_masks
         self._known: dict[tuple[str, str], tuple[Mask, str]] = {}
 
     def mask(self, pod: int) -> Mask | None:

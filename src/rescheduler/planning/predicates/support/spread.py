@@ -17,9 +17,8 @@ import numpy as np
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector
 from rescheduler.model.shape import Shape, SpreadConstraint
 from rescheduler.planning.columns import Columns, Indexes, Mask
-from rescheduler.planning.matching import DomainCounts, Matching, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
-from rescheduler.planning.predicates.support.node_masks import NodeMasks
-from rescheduler.planning.whatif import WhatIf
+from rescheduler.planning.matching import DomainCounts, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
+from rescheduler.planning.predicates.base import PredicateContext
 
 NO_PODS = Selector((Requirement("", Operator.EXISTS),))
 """No label has an empty key."""
@@ -90,10 +89,10 @@ class _Identity(NamedTuple):
 class Constraints:
     """All hard constraints of the cluster, or all soft ones: those that a pod has, and those that count it."""
 
-    def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks, *, hard: bool) -> None:
-        self._columns: Columns = whatif.columns
-        self._matching = matching
-        self._masks = masks
+    def __init__(self, context: PredicateContext, *, hard: bool) -> None:
+        self._columns: Columns = context.whatif.columns
+        self._matching = context.matching
+        self._masks = context.node_masks
         self._hard = hard
         self._known: dict[_Identity, Constraint] = {}
         self._own: dict[Pair, list[tuple[Constraint, bool]]] = {}
