@@ -267,7 +267,7 @@ def explained(row: Row) -> tuple[str, Plan, object]:
     snapshot = cluster(A, B, row)
     found, plan = app.explain_pod(snapshot, Policy(enabled_strategies=("ResourceOptimization",)), ("default", "p"))
     text = "\n".join(explanation_lines(found, plan, Terminal(), wide=False))
-    return text, plan, explanation_document(found, plan)["evictionCost"]
+    return text, plan, explanation_document(found)["evictionCost"]
 
 
 def test_explain_names_the_cost_and_the_mark_that_tells_it() -> None:

@@ -11,8 +11,7 @@ from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Utilization
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage
 from rescheduler.planning.explain import Explanation, PodOutcome, explanation_document
 from tests.support import dumps
 from tests.support.builders import (
@@ -60,9 +59,9 @@ def test_the_pool_of_its_node_and_what_was_measured_of_it_are_named() -> None:
         cluster(node("a", labels={"pool": "gpu"}), node("b"), pod("p", on="a", cpu=1), pod("q", on="b", cpu=1)),
         measured=MeasuredUsage(pods={("default", "p"): (("cpu", 250), ("memory", 2**20))}),
     )
-    found, plan = app.explain_pod(snapshot, policy, ("default", "p"))
-    assert (found.pool, found.usage) == ("gpu", (("cpu", 250), ("memory", 2**20)))
-    document = explanation_document(found, plan)
+    found, _ = app.explain_pod(snapshot, policy, ("default", "p"))
+    assert (found.pool, found.usage) == ("gpu", {"cpu": "250m", "memory": "1Mi"})
+    document = explanation_document(found)
     assert (document["pool"], document["utilization"]) == ("gpu", "usage")
     assert document["usage"] == {"cpu": "250m", "memory": "1Mi"}
     assert "Pool:       gpu\n" in text(snapshot, "p", policy)
@@ -91,7 +90,7 @@ def test_a_pod_that_fits_nowhere_is_rejected_and_every_node_says_why() -> None:
     assert found.rejection is not None
     assert found.rejection.guard == "NoTarget"
     assert refusals(found) == {"SameNode": ("a",), "Threshold": ("b",)}
-    assert found.node_fits[1].cpu == 87.5
+    assert found.nodes[1].cpu == 87.5
 
 
 def test_every_objection_is_listed_and_not_only_the_first() -> None:
@@ -219,7 +218,7 @@ def test_nodes_with_different_room_are_one_group_but_keep_their_own_reason() -> 
     found = explained(snapshot, "p", Policy(enabled_strategies=()))
     fit = next(refusal for refusal in found.refusals if refusal.predicate == "NodeResourcesFit")
     assert (fit.reason, fit.nodes) == ("insufficient cpu (asks 2000m)", ("b", "c"))
-    assert {outlook.reason for outlook in found.node_fits if outlook.predicate == "NodeResourcesFit"} == {
+    assert {outlook.reason for outlook in found.nodes if outlook.predicate == "NodeResourcesFit"} == {
         "insufficient cpu (asks 2000m, 1000m free)",
         "insufficient cpu (asks 2000m, 500m free)",
     }

@@ -88,7 +88,7 @@ class TestExplain:
         snapshot = with_inflight_moves(hot(), past, 600.0)
         found, plan = app.explain_pod(snapshot, HEAT, ("shop", snapshot.pods[0].name))
         lines = explanation_lines(found, plan, Terminal(), wide=False)
-        return "\n".join(lines), explanation_document(found, plan)
+        return "\n".join(lines), explanation_document(found)
 
     def test_it_shows_the_last_moves_with_both_gains_and_how_long_the_workload_rests(self) -> None:
         past = [

@@ -188,7 +188,7 @@ def test_it_is_explained_without_a_word_about_nodes() -> None:
     planner, plan = plan_cycle(snapshot, Policy(), [FailedPods(FailedPodsSettings())])
     explained = explain(planner, plan, ("default", POD), [FAILED])
     assert (explained.outcome, explained.method) == (PodOutcome.REMOVED, Method.REMOVE)
-    assert (explained.objections, explained.node_fits, explained.not_handoff) == ((), (), "")
+    assert (explained.objections, explained.nodes, explained.not_handoff) == ((), (), "")
     text = "\n".join(explanation_lines(explained, plan, Terminal(), wide=False))
     assert "removed, as FailedPods wants" in text
     assert "it has failed (Evicted)" in text

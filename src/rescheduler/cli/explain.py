@@ -57,7 +57,7 @@ def explain(pod: str, inputs: InputOptions, wanted: PolicyFlags, **flags: str | 
         explained, plan = app.explain_pod(session.snapshot, session.policy, key)
     messages.warn(plan.warnings)
     if output in FORMATS:
-        messages.emit(document_text(planning_explain.explanation_document(explained, plan), output).encode())
+        messages.emit(document_text(planning_explain.explanation_document(explained), output).encode())
         return
     lines = explanation_output.explanation_lines(explained, plan, Terminal.of(sys.stdout), wide=output == "wide")
     messages.emit("".join(f"{line}\n" for line in lines))

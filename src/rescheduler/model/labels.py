@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+
+import msgspec
 
 PREFIX = "scheduler.alpha.kubernetes.io/"
 
@@ -109,11 +110,11 @@ _STEP = 2**32  # more than costs differ by: no cost makes up for a priority
 _LOWEST = -(2**63)
 
 
-class EvictionCost(NamedTuple):
+class EvictionCost(msgspec.Struct, frozen=True):
     """A cost, and the annotation that sets it; zero and empty without one."""
 
-    number: int = 0
-    mark: str = ""
+    number: int = msgspec.field(name="cost", default=0)
+    mark: str = msgspec.field(name="annotation", default="")
 
     @property
     def never(self) -> bool:

@@ -97,7 +97,7 @@ def encode_value(value: object) -> Any:
     """A struct or a field of one as the JSON values that are stored."""
     if isinstance(value, tuple):
         return [encode_value(each) for each in value]
-    if not isinstance(value, _Struct):
+    if not isinstance(value, msgspec.Struct):
         return value.value if isinstance(value, Enum) else value
     times, found = _times_of(type(value)), {}
     for name, stored_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):

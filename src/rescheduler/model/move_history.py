@@ -8,11 +8,14 @@ of the last move. A move that paid ends the row.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
 
 from rescheduler.model.migration import OutcomeVerdict, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.strategy_traits import is_mandatory
-from rescheduler.model.time import MAX_INSTANT, format_instant
+from rescheduler.model.time import MAX_INSTANT, Timestamp, format_instant
 
 _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a float still holds it
 
@@ -22,43 +25,34 @@ def is_by_choice(migration: PodMigration) -> bool:
     return not is_mandatory(migration.spec.strategy)
 
 
-def is_bad(verdict: OutcomeVerdict | None) -> bool:
+def is_bad(verdict: str) -> bool:
     """Whether a move with this verdict was not worth it."""
     return verdict in (OutcomeVerdict.NOT_PAID, OutcomeVerdict.CAME_BACK)
 
 
-@dataclass(frozen=True, slots=True)
-class PastMove:
+class PastMove(msgspec.Struct, frozen=True):
     """A completed move; without a verdict it has not been assessed yet."""
 
     migration: str
     pod: str
-    source: str
-    target: str
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
     strategy: str
-    finished: float
+    finished: Timestamp
     predicted: float | None = None
     realised: float | None = None
-    verdict: OutcomeVerdict | None = None
+    verdict: OutcomeVerdict | Literal[""] = ""
     counts: bool = True
     """False for mandatory moves: they neither start nor end a back-off."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveBackoff:
+class MoveBackoff(msgspec.Struct, frozen=True):
     """The time in which a workload is not moved by choice, because its last moves were bad."""
 
     bad: int
     """How many bad ones there were in a row."""
-    since: float
-    """The end of its last move."""
-    until: float
+    until: Timestamp
     why: str
-
-    @property
-    def forgotten(self) -> float:
-        """When its bad moves are forgotten: one more before that doubles the back-off."""
-        return self.until + (self.until - self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +64,19 @@ class MoveHistory:
     streak: tuple[PastMove, ...] = ()
     """The bad ones since the last that paid, the newest first."""
 
+    @property
+    def ended(self) -> float:
+        """The end of the last move that counts."""
+        return max(move.finished for move in self.moves if move.counts)
+
     def rest(self, policy: Policy) -> MoveBackoff | None:
         """How long it rests from its last move on; None where no bad move, or no such policy, makes it rest."""
         length = backoff_after(len(self.streak), policy)
         if not self.streak or length <= max(policy.cool_down, 0.0):
             return None  # the guard CoolDown covers it
-        since = max(move.finished for move in self.moves if move.counts)
-        until = min(since + length, MAX_INSTANT)  # a status may contain any time
+        until = min(self.ended + length, MAX_INSTANT)  # a status may contain any time
         times = f"{length / policy.cool_down:g} × coolDown" if length < policy.outcomes.longest_rest else "longestRest"
-        return MoveBackoff(
-            len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}"
-        )
+        return MoveBackoff(len(self.streak), until, f"{self._how()}: it rests until {format_instant(until)}, {times}")
 
     def _how(self) -> str:
         """What was bad of its last moves."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
+import msgspec
+
 from rescheduler.model.labels import EvictionCost, eviction_cost
-from rescheduler.model.move_history import MoveBackoff, MoveHistory
+from rescheduler.model.migration import encode_value
+from rescheduler.model.move_history import MoveBackoff, MoveHistory, PastMove
 from rescheduler.model.objects import Pod
-from rescheduler.model.plan import API_VERSION, Method, Move, NodeLoad, Plan, Rejection, plan_document
+from rescheduler.model.plan import API_VERSION, Method, Move, Plan, Rejection
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.strategy_traits import is_mandatory
-from rescheduler.model.time import format_instant
 from rescheduler.planning.budgets import Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Floats, Ints
 from rescheduler.planning.guards import objections
@@ -38,24 +39,22 @@ class PodOutcome(StrEnum):
     NOT_PROPOSED = "notProposed"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFit:
+class _Struct(msgspec.Struct, frozen=True, rename="camel"):
+    """Base: camelCase in documents."""
+
+
+class NodeFit(_Struct, frozen=True):
     """Whether a node could take the pod (no predicate refuses), and its utilisation with the pod, in per cent."""
 
     node: str
+    feasible: bool
     predicate: str
     reason: str
     cpu: float
     memory: float
 
-    @property
-    def group(self) -> tuple[str, str]:
-        """What several nodes have in common: predicate and reason, without the amount that is free on each."""
-        return self.predicate, _FREE.sub(")", self.reason)
 
-
-@dataclass(frozen=True, slots=True)
-class RefusalGroup:
+class RefusalGroup(_Struct, frozen=True):
     """Nodes that refuse the pod for the same reason."""
 
     predicate: str
@@ -63,18 +62,15 @@ class RefusalGroup:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """All that is known about moving one pod."""
+class Explanation(_Struct, frozen=True, kw_only=True):
+    """All that is known about moving one pod, in the order of the document."""
 
     namespace: str
     pod: str
     node: str
-    load: NodeLoad | None
-    """Its node before the plan; None if it is on none, or on one that plans don't show."""
     workload: str
     priority: int
-    requests: Requests
+    requests: dict[str, str]
     outcome: PodOutcome
     why: str
     move: Move | None
@@ -85,33 +81,27 @@ class Explanation:
     not_handoff: str
     """Why it would not be handed off; empty if it would."""
     strategies: tuple[str, ...]
-    node_fits: tuple[NodeFit, ...]
-    memory: MoveHistory | None = None
-    """The past moves of its workload; None if there are none."""
-    rest: MoveBackoff | None = None
+    refusals: tuple[RefusalGroup, ...]
+    """The nodes that could not take it, grouped by what refuses: the largest groups first."""
+    nodes: tuple[NodeFit, ...]
+    past_moves: tuple[PastMove, ...]
+    """Those of its workload, the newest first."""
+    rest: MoveBackoff | None
     """How long its workload rests because of them; None if it does not rest."""
-    pool: str = ""
+    warnings: tuple[str, ...]
+    """Those of the plan."""
+    pool: str
     """The pool of its node; empty for none."""
-    utilization: Utilization = Utilization.REQUESTS
-    usage: Requests | None = None
+    utilization: Utilization
+    usage: dict[str, str] | None
     """Its measured use, or that of its workload; None without a measurement, or if only requests count."""
-    eviction_cost: EvictionCost | None = None
+    eviction_cost: EvictionCost | None
     """Its eviction cost, and the annotation that has it; None if there is none."""
 
     @property
     def targets(self) -> tuple[NodeFit, ...]:
         """The nodes that could take it."""
-        return tuple(outlook for outlook in self.node_fits if not outlook.predicate)
-
-    @property
-    def refusals(self) -> tuple[RefusalGroup, ...]:
-        """The others, grouped by what refuses: the largest groups first."""
-        groups: dict[tuple[str, str], list[str]] = {}
-        for outlook in self.node_fits:
-            if outlook.predicate:
-                groups.setdefault(outlook.group, []).append(outlook.node)
-        found = [RefusalGroup(*group, tuple(nodes)) for group, nodes in groups.items()]
-        return tuple(sorted(found, key=lambda r: (-len(r.nodes), r.predicate, r.reason)))
+        return tuple(fit for fit in self.nodes if fit.feasible)
 
 
 def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequence[str]) -> Explanation:
@@ -121,35 +111,38 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
     context = planner.guard_context
     move = next((m for m in plan.moves if (m.namespace, m.pod) == key), None)
     rejection = next((r for r in plan.rejections if (r.namespace, r.pod) == key), None)
+    decided = move or rejection
     method = move.method if move else context.methods.choose(pod)
     removed = method is Method.REMOVE  # guards and nodes are about moving it
     planned = PodOutcome.REMOVED if removed else PodOutcome.MOVED
     outcome = planned if move else PodOutcome.REJECTED if rejection else PodOutcome.NOT_PROPOSED
     kind, _, name = planner.workloads.key(pod)
-    load = next((load for load in plan.before.loads if load.node == pod.node), None)
     memory = planner.snapshot.memories.get(planner.workloads.key(pod))
+    node_fits = () if removed else tuple(_judge_nodes(planner, plan, index, method))
+    usage = planner.load.measure.find_measured(pod)
     return Explanation(
         namespace=pod.namespace,
         pod=pod.name,
         node=pod.node,
-        load=load,
         workload=f"{kind}/{name}",
         priority=pod.priority,
-        requests=pod.shape.requests,
+        requests=_format_amounts(pod.shape.requests),
         outcome=outcome,
-        why=_find_reason(move, rejection) or " ".join(_explain_not_proposed(planner, plan, pod, strategies)),
+        why=decided.reason if decided else " ".join(_explain_not_proposed(planner, plan, pod, strategies)),
         move=move,
         rejection=rejection,
         objections=() if removed else tuple(_objections(planner, plan, index)),
         method=method,
         not_handoff=_explain_not_handoff(planner, pod, method),
         strategies=tuple(strategies),
-        node_fits=() if removed else tuple(_judge_nodes(planner, plan, index, method)),
-        memory=memory,
+        refusals=_group_refusals(node_fits),
+        nodes=node_fits,
+        past_moves=memory.moves if memory is not None else (),
         rest=_rest(planner, memory),
+        warnings=plan.warnings,
         pool=_pool(planner, pod),
         utilization=planner.policy.utilization,
-        usage=planner.load.measure.find_measured(pod),
+        usage=_format_amounts(usage) if usage is not None else None,
         eviction_cost=cost if (cost := eviction_cost(pod.annotations)).mark else None,
     )
 
@@ -166,10 +159,6 @@ def _rest(planner: Planner, memory: MoveHistory | None) -> MoveBackoff | None:
     return rest if rest is not None and now is not None and now < rest.until else None
 
 
-def _find_reason(move: Move | None, rejection: Rejection | None) -> str:
-    return move.reason if move else rejection.reason if rejection else ""
-
-
 def _explain_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
     if method in (Method.HANDOFF, Method.REMOVE):
         return ""
@@ -183,7 +172,7 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
     yield from objections(pod, context)
     source = columns.node_index.get(pod.node, -1)
     if pod.node and source < 0:
-        yield str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input"
+        yield PlanGuard.UNKNOWN_NODE, f"its node {pod.node} is not in the input"
     budgets = Budgets(planner.policy, len(columns.nodes))
     hours = HourlyLimit(planner.snapshot, planner.policy.when.moves_per_hour_per_namespace)
     disruption = DisruptionHeadroom(planner.snapshot, workloads)
@@ -248,25 +237,19 @@ def _hot(planner: Planner, used: Ints, node: int) -> bool:
 
 def _judge_nodes(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeFit]:
     """Judge every node, in the order of the nodes."""
-    whatif, columns = planner.whatif, planner.columns
-    source = int(columns.pod_at[index])
-    with whatif.trial():
-        here = int(whatif.at[index])
+    source = int(planner.columns.pod_at[index])
+    with planner.whatif.trial():
+        here = int(planner.whatif.at[index])
         if here != source:
-            whatif.remove(index, here)
-            whatif.place(index, source)
+            planner.targets.revert(index, source, here)
         return [*_judge_each_node(planner, plan, index, method)]
 
 
 def _judge_each_node(planner: Planner, plan: Plan, index: int, method: Method) -> Iterator[NodeFit]:
     whatif, columns, feasibility = planner.whatif, planner.columns, planner.feasibility
     source = int(whatif.at[index])
-    alone = method is Method.EVICT and source >= 0
-    if alone:
-        whatif.remove(index, source)
-    verdicts = feasibility.verdicts(index)
-    if alone:
-        whatif.place(index, source)
+    with planner.targets.without_original(index, method):
+        verdicts = feasibility.verdicts(index)
     under = feasibility.fit.fits(index, whatif.free) & planner.targets.under_thresholds(index)
     came = Counter(move.target for move in plan.moves)
     view = planner.view
@@ -274,7 +257,7 @@ def _judge_each_node(planner: Planner, plan: Plan, index: int, method: Method) -
     most = planner.policy.limits.per_node_in
     for number, (node, verdict) in enumerate(zip(columns.nodes, verdicts, strict=True)):
         use = now[:, number] if number == source else now[:, number] + view.share(index, number)
-        predicate, reason = verdict.predicate, verdict.reason
+        predicate, reason = verdict
         if number == source:
             predicate, reason = NodeRefusal.SAME_NODE.value, "it is there already"
         elif not predicate and not under[number]:
@@ -282,18 +265,10 @@ def _judge_each_node(planner: Planner, plan: Plan, index: int, method: Method) -
         elif not predicate and most is not None and came[node.name] >= most:
             predicate, reason = NodeRefusal.NODE_IN_LIMIT.value, f"limits.perNodeIn ({most}) is reached"
         elif not predicate and source >= 0:
-            lost = _find_broken_rule(planner, index, number, method)
-            predicate, reason = (NodeRefusal.AFTER_THE_MOVE.value, lost) if lost else ("", "")
-        yield NodeFit(node.name, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
-
-
-def _find_broken_rule(planner: Planner, index: int, target: int, method: Method) -> str:
-    """Find the rule that the move would break; everything is put back."""
-    source = int(planner.whatif.at[index])
-    lost = planner.feasibility.try_move(index, target, side_by_side=method is not Method.EVICT)
-    planner.whatif.remove(index, target)
-    planner.whatif.place(index, source)
-    return lost
+            reason = feasibility.try_move(index, number, side_by_side=method is not Method.EVICT)
+            planner.targets.revert(index, source, number)
+            predicate = NodeRefusal.AFTER_THE_MOVE.value if reason else ""
+        yield NodeFit(node.name, not predicate, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
 
 
 def _format_over(planner: Planner, use: Floats, node: int) -> str:
@@ -303,81 +278,28 @@ def _format_over(planner: Planner, use: Floats, node: int) -> str:
     return f"over {' and '.join(over) or 'a threshold'} afterwards; only moves that must be made may exceed thresholds"
 
 
-def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object]:
+def _group_refusals(node_fits: Iterable[NodeFit]) -> tuple[RefusalGroup, ...]:
+    """Group the nodes that refuse by predicate and reason, without the amount that is free on each."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for fit in node_fits:
+        if not fit.feasible:
+            groups.setdefault((fit.predicate, _FREE.sub(")", fit.reason)), []).append(fit.node)
+    found = [RefusalGroup(*group, tuple(nodes)) for group, nodes in groups.items()]
+    return tuple(sorted(found, key=lambda r: (-len(r.nodes), r.predicate, r.reason)))
+
+
+def explanation_document(explained: Explanation) -> dict[str, object]:
     """Convert an explanation to plain values."""
-    written = plan_document(plan)
-    key = (explained.namespace, explained.pod)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Explanation",
-        "namespace": explained.namespace,
-        "pod": explained.pod,
-        "node": explained.node,
-        "workload": explained.workload,
-        "priority": explained.priority,
-        "requests": {name: amount_text(name, number) for name, number in explained.requests},
-        "outcome": explained.outcome.value,
-        "why": explained.why,
-        "move": next((m for m in written["moves"] if (m["namespace"], m["pod"]) == key), None),
-        "rejection": next((r for r in written["rejections"] if (r["namespace"], r["pod"]) == key), None),
-        "objections": [{"guard": guard, "reason": reason} for guard, reason in explained.objections],
-        "method": explained.method.value,
-        "notHandoff": explained.not_handoff,
-        "strategies": list(explained.strategies),
-        "refusals": [
-            {"predicate": refusal.predicate, "reason": refusal.reason, "nodes": list(refusal.nodes)}
-            for refusal in explained.refusals
-        ],
-        "nodes": [
-            {
-                "node": outlook.node,
-                "feasible": not outlook.predicate,
-                "predicate": outlook.predicate,
-                "reason": outlook.reason,
-                "cpu": outlook.cpu,
-                "memory": outlook.memory,
-            }
-            for outlook in explained.node_fits
-        ],
-        "pastMoves": _past_moves(explained.memory),
-        "rest": _rest_document(explained.rest),
-        "warnings": written["warnings"],
-        "pool": explained.pool,
-        "utilization": explained.utilization.value,
-        "usage": None
-        if explained.usage is None
-        else {name: amount_text(name, number) for name, number in explained.usage},
-        "evictionCost": None
-        if explained.eviction_cost is None
-        else {"cost": explained.eviction_cost.number, "annotation": explained.eviction_cost.mark},
-    }
+    document = {"apiVersion": API_VERSION, "kind": "Explanation", **encode_value(explained)}
+    document["objections"] = [{"guard": str(guard), "reason": reason} for guard, reason in explained.objections]
+    return document
 
 
-def _past_moves(memory: MoveHistory | None) -> list[dict[str, object]]:
-    return [
-        {
-            "migration": move.migration,
-            "pod": move.pod,
-            "from": move.source,
-            "to": move.target,
-            "strategy": move.strategy,
-            "finished": format_instant(move.finished),
-            "predicted": move.predicted,
-            "realised": move.realised,
-            "verdict": move.verdict.value if move.verdict is not None else "",
-            "counts": move.counts,
-        }
-        for move in (memory.moves if memory is not None else ())
-    ]
+def _format_amounts(amounts: Requests) -> dict[str, str]:
+    return {name: _format_amount(name, number) for name, number in amounts}
 
 
-def _rest_document(rest: MoveBackoff | None) -> dict[str, object] | None:
-    if rest is None:
-        return None
-    return {"bad": rest.bad, "until": format_instant(rest.until), "why": rest.why}
-
-
-def amount_text(resource: str, number: int) -> str:
+def _format_amount(resource: str, number: int) -> str:
     """Format a quantity as people write it."""
     if resource == "cpu":
         return f"{number}m" if number % 1000 else str(number // 1000)

@@ -55,7 +55,8 @@ def move_histories(
     migrations: Iterable[PodMigration], workloads: Workloads | None = None
 ) -> dict[WorkloadKey, MoveHistory]:
     """Build each workload's history of moves; with `workloads`, only of those that still exist."""
-    return {key: _build_history(moves) for key, moves in _by_workload(migrations, workloads).items()}
+    found = ((key, tuple(map(_past_move, moves))) for key, moves in _by_workload(migrations, workloads).items())
+    return {key: MoveHistory(moves[::-1], tuple(_find_streak(moves[::-1]))) for key, moves in found}
 
 
 def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[PodMigration]) -> ClusterSnapshot:
@@ -85,7 +86,7 @@ def find_needed(migrations: Iterable[PodMigration], policy: Policy, assess_after
     found |= {_key(each) for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
     for key, memory in move_histories(known).items():
         rest = memory.rest(policy)
-        if rest is not None and now < rest.forgotten:
+        if rest is not None and now < rest.until + (rest.until - memory.ended):
             found.update((key[1], move.migration) for move in _find_relevant(memory, longest_streak(policy)))
     return found
 
@@ -170,11 +171,6 @@ def _workload_of(
     return above if above in workloads else key
 
 
-def _build_history(migrations: Sequence[PodMigration]) -> MoveHistory:
-    moves = tuple(_past_move(each) for each in reversed(migrations))
-    return MoveHistory(moves, tuple(_find_streak(moves)))
-
-
 def _past_move(migration: PodMigration) -> PastMove:
     order, progress = migration.spec, migration.status
     outcome = progress.outcome
@@ -187,7 +183,7 @@ def _past_move(migration: PodMigration) -> PastMove:
         progress.completion_time or 0.0,
         order.expected_gain,
         outcome.gain if outcome is not None else None,
-        outcome.verdict if outcome is not None else None,
+        outcome.verdict if outcome is not None else "",
         is_by_choice(migration),
     )
 

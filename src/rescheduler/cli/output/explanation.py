@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from rescheduler.cli.output.plan import listing
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.model.move_history import MoveHistory, PastMove
+from rescheduler.model.move_history import PastMove
 from rescheduler.model.plan import Method, NodeLoad, Plan
 from rescheduler.model.policy import Utilization
-from rescheduler.model.shape import Requests
 from rescheduler.model.time import format_instant
-from rescheduler.planning.explain import Explanation, PodOutcome, amount_text
+from rescheduler.planning.explain import Explanation, PodOutcome
 
 _SHOWN = 5
 _HEADERS = ("LAST MOVES", "FROM", "TO", "STRATEGY", "ENDED", "PREDICTED", "CAME TRUE", "OUTCOME")
 
 
-def past_moves(memory: MoveHistory, terminal: Terminal, *, wide: bool) -> Iterator[str]:
+def past_moves(moves: Sequence[PastMove], terminal: Terminal, *, wide: bool) -> Iterator[str]:
     """The newest moves of the workload, with the gain of each in percentage points."""
-    shown = memory.moves if wide else memory.moves[:_SHOWN]
+    shown = moves if wide else moves[:_SHOWN]
     rows = [
         [
             move.pod,
@@ -36,8 +35,8 @@ def past_moves(memory: MoveHistory, terminal: Terminal, *, wide: bool) -> Iterat
         for move in shown
     ]
     yield from Table(_HEADERS, rows, right=frozenset({5, 6})).lines(terminal)
-    if len(shown) < len(memory.moves):
-        yield f"and {len(memory.moves) - len(shown)} more (-o wide shows all)"
+    if len(shown) < len(moves):
+        yield f"and {len(moves) - len(shown)} more (-o wide shows all)"
 
 
 def _points(gain: float | None) -> str:
@@ -45,7 +44,7 @@ def _points(gain: float | None) -> str:
 
 
 def _verdict(move: PastMove) -> str:
-    if move.verdict is None:
+    if not move.verdict:
         return "not assessed yet"
     return move.verdict.value if move.counts else f"{move.verdict.value} (does not count)"
 
@@ -63,9 +62,9 @@ def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *,
     if explained.objections:
         yield ""
         yield from Table(("OBJECTION BY", "REASON"), explained.objections, flowing=1).lines(terminal)
-    if explained.memory is not None:
+    if explained.past_moves:
         yield ""
-        yield from past_moves(explained.memory, terminal, wide=wide)
+        yield from past_moves(explained.past_moves, terminal, wide=wide)
     if explained.method is Method.REMOVE:
         return  # no node has a say in it
     yield ""
@@ -91,7 +90,7 @@ def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *,
 
 def _facts(explained: Explanation, plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Pod", f"{explained.namespace}/{explained.pod}"
-    load = explained.load
+    load = next((load for load in plan.before.loads if load.node == explained.node), None)
     at = f" (at {_uses(load, plan)})" if load is not None else ""
     yield "Node", f"{explained.node or 'none'}{at}"
     if explained.pool:
@@ -120,8 +119,8 @@ def _uses(load: NodeLoad, plan: Plan) -> str:
     return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
-def _amounts(amounts: Requests) -> str:
-    return ", ".join(f"{name} {amount_text(name, number)}" for name, number in amounts)
+def _amounts(amounts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 def _outcome(explained: Explanation) -> str:
@@ -148,7 +147,7 @@ def _labelled(name: str, text: str, terminal: Terminal) -> Iterator[str]:
 
 def _targets(explained: Explanation, terminal: Terminal, *, wide: bool) -> Iterator[str]:
     targets = explained.targets
-    total = len(explained.node_fits)
+    total = len(explained.nodes)
     yield f"{len(targets)} of {total} {'node' if total == 1 else 'nodes'} could take it."
     shown = sorted(targets, key=lambda outlook: (max(outlook.cpu, outlook.memory), outlook.node))
     shown = shown if wide else shown[:_TARGETS]
