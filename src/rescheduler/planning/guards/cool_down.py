@@ -1,5 +1,3 @@
-"""The guard CoolDown."""
-
 from __future__ import annotations
 
 from math import inf
@@ -13,7 +11,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class CoolDownGuard(Guard):
     """Pods of workloads that were moved less than coolDown ago, unless their node is under maintenance."""
 
-    name = "CoolDown"
     order = 200
     caption = "Cooling down"
     changed_by = "`coolDown`"

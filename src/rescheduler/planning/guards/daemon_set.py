@@ -1,5 +1,3 @@
-"""The guard DaemonSet."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class DaemonSetGuard(Guard):
     """DaemonSet pods: their place is their node."""
 
-    name = "DaemonSet"
     order = 50
     caption = "DaemonSet pod"
     on_removal = True

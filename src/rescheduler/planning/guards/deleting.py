@@ -1,5 +1,3 @@
-"""The guard Deleting."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class DeletingGuard(Guard):
     """Pods that are being deleted."""
 
-    name = "Deleting"
     order = 30
     caption = "Being deleted"
     lasting = Lasting.UNTIL_THE_POD_ENDS

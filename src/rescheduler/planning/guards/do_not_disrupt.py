@@ -1,5 +1,3 @@
-"""The guard DoNotDisrupt."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -11,7 +9,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class DoNotDisruptGuard(Guard):
     """Pods that Karpenter must leave alone, for good or for some time after their start."""
 
-    name = "DoNotDisrupt"
     order = 160
     caption = "Marked as not to be disrupted"
     changed_by = "the pod's annotation `karpenter.sh/do-not-disrupt`"

@@ -1,5 +1,3 @@
-"""The guard EvictionCost."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -10,7 +8,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class EvictionCostGuard(Guard):
     """Pods whose eviction cost means never."""
 
-    name = "EvictionCost"
     order = 170
     caption = "Eviction cost means never"
     changed_by = "the pod's annotations `rescheduler.io/eviction-cost` and `scheduling.koordinator.sh/eviction-cost`"

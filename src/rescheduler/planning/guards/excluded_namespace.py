@@ -1,5 +1,3 @@
-"""The guard ExcludedNamespace."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ExcludedNamespaceGuard(Guard):
     """Pods in excludedNamespaces."""
 
-    name = "ExcludedNamespace"
     order = 70
     caption = "Excluded namespace"
     changed_by = "`excludedNamespaces`"

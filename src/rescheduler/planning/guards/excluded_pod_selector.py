@@ -1,5 +1,3 @@
-"""The guard ExcludedPodSelector."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ExcludedPodSelectorGuard(Guard):
     """Pods that excludedPodSelector selects."""
 
-    name = "ExcludedPodSelector"
     order = 80
     caption = "Excluded by selector"
     changed_by = "`excludedPodSelector`"

@@ -1,5 +1,3 @@
-"""The guard Job."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class JobGuard(Guard):
     """Pods of Jobs, unless allow.jobs: moving one starts its work again."""
 
-    name = "Job"
     order = 310
     caption = "Pod of a Job"
     changed_by = "`allow.jobs`"

@@ -1,5 +1,3 @@
-"""The guard LocalStorage."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class LocalStorageGuard(Guard):
     """Pods with data on their node, unless allow.localStorage."""
 
-    name = "LocalStorage"
     order = 280
     caption = "Data on its node"
     changed_by = "`allow.localStorage`"

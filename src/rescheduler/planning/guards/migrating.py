@@ -1,5 +1,3 @@
-"""The guard Migrating."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -10,7 +8,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class MigratingGuard(Guard):
     """Pods that a migration is moving already, or failed to move a short while ago."""
 
-    name = "Migrating"
     order = 40
     caption = "Being moved already"
     lasting = Lasting.SOON

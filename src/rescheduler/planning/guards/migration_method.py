@@ -1,5 +1,3 @@
-"""The guard MigrationMethod."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -11,7 +9,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class MigrationMethodGuard(Guard):
     """Pods with the method handoff that cannot be handed off, or with an unknown method."""
 
-    name = "MigrationMethod"
     order = 320
     caption = "No fitting method"
 

@@ -1,5 +1,3 @@
-"""The guard MinPodAge."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class MinPodAgeGuard(Guard):
     """Pods younger than minPodAge."""
 
-    name = "MinPodAge"
     order = 190
     caption = "Too young"
     changed_by = "`minPodAge`"

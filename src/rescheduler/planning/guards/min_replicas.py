@@ -1,5 +1,3 @@
-"""The guard MinReplicas."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class MinReplicasGuard(Guard):
     """Pods of controllers with fewer replicas than filters.minReplicas."""
 
-    name = "MinReplicas"
     order = 240
     caption = "Too few replicas"
     changed_by = "`filters.minReplicas`"

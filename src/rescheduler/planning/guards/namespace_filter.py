@@ -1,5 +1,3 @@
-"""The guard NamespaceFilter."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class NamespaceFilterGuard(Guard):
     """Pods outside of filters.namespaces, or whose namespace filters.namespaceSelector does not select."""
 
-    name = "NamespaceFilter"
     order = 110
     caption = "Filtered by namespace"
     changed_by = "`filters.namespaces`, `filters.namespaceSelector`"

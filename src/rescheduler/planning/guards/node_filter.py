@@ -1,5 +1,3 @@
-"""The guard NodeFilter."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class NodeFilterGuard(Guard):
     """Pods on nodes that filters.nodeSelector does not select."""
 
-    name = "NodeFilter"
     order = 120
     caption = "Filtered by node"
     changed_by = "`filters.nodeSelector`"

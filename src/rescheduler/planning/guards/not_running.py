@@ -1,5 +1,3 @@
-"""The guard NotRunning."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class NotRunningGuard(Guard):
     """Pods that are on no node, or have ended."""
 
-    name = "NotRunning"
     order = 20
     caption = "Not running"
     lasting = Lasting.UNTIL_THE_POD_ENDS

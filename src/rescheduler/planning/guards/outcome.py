@@ -1,5 +1,3 @@
-"""The guard Outcome."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class OutcomeGuard(Guard):
     """Pods of workloads whose last moves did not pay or came back, unless their node is under maintenance."""
 
-    name = "Outcome"
     order = 210
     caption = "Resting after bad moves"
     changed_by = "`coolDown`, `outcomes.longestRest`"

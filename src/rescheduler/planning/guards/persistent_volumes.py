@@ -1,5 +1,3 @@
-"""The guard PersistentVolumes."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class PersistentVolumesGuard(Guard):
     """Pods with a PersistentVolumeClaim, where filters.persistentVolumes is false; of protected classes, if any."""
 
-    name = "PersistentVolumes"
     order = 270
     caption = "Has persistent volumes"
     changed_by = "`filters.persistentVolumes`, `filters.protectedStorageClasses`"

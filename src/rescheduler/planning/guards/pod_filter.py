@@ -1,5 +1,3 @@
-"""The guard PodFilter."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class PodFilterGuard(Guard):
     """Pods that filters.podSelector does not select."""
 
-    name = "PodFilter"
     order = 130
     caption = "Filtered by labels"
     changed_by = "`filters.podSelector`"

@@ -1,5 +1,3 @@
-"""The guard PreferNoEviction."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -11,7 +9,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class PreferNoEvictionGuard(Guard):
     """Pods that descheduler must spare; if that is only preferred, not those on nodes under maintenance."""
 
-    name = "PreferNoEviction"
     order = 180
     caption = "Marked as better not evicted"
     changed_by = "`filters.noEvictionPolicy`, the pod's annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction`"

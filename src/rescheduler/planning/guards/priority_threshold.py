@@ -1,5 +1,3 @@
-"""The guard PriorityThreshold."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -11,7 +9,6 @@ _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2
 class PriorityThresholdGuard(Guard):
     """Pods of filters.priorityThreshold or above."""
 
-    name = "PriorityThreshold"
     order = 140
     caption = "Priority too high"
     changed_by = "`filters.priorityThreshold`"

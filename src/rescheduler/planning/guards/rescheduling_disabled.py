@@ -1,5 +1,3 @@
-"""The guard ReschedulingDisabled."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -10,7 +8,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ReschedulingDisabledGuard(Guard):
     """Pods with the label that says never."""
 
-    name = "ReschedulingDisabled"
     order = 90
     caption = "Label says never"
     changed_by = "the pod's label `scheduler.alpha.kubernetes.io/rescheduling`"

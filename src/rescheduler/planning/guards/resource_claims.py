@@ -1,5 +1,3 @@
-"""The guard ResourceClaims."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class ResourceClaimsGuard(Guard):
     """Pods with dynamically claimed devices: whether another node has such free devices cannot be checked."""
 
-    name = "ResourceClaims"
     order = 300
     caption = "Claimed devices"
 

@@ -1,5 +1,3 @@
-"""The guard RollingOut."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class RollingOutGuard(Guard):
     """Pods of workloads that are being rolled out or scaled by their owner, unless their node is under maintenance."""
 
-    name = "RollingOut"
     order = 220
     caption = "Being rolled out"
     lasting = Lasting.SOON

@@ -1,5 +1,3 @@
-"""The guard SafeToEvict."""
-
 from __future__ import annotations
 
 from rescheduler.model import labels
@@ -10,7 +8,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class SafeToEvictGuard(Guard):
     """Pods that the cluster autoscaler must leave alone."""
 
-    name = "SafeToEvict"
     order = 150
     caption = "Marked as not safe to evict"
     changed_by = "the pod's annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`"

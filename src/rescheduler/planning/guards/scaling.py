@@ -1,5 +1,3 @@
-"""The guard Scaling."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 class ScalingGuard(Guard):
     """Pods of workloads that their autoscaler scales or has just scaled, unless their node is under maintenance."""
 
-    name = "Scaling"
     order = 230
     caption = "Being scaled"
     changed_by = "`when.restAfterScaling`"

@@ -1,5 +1,3 @@
-"""The guard SingleReplica."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -12,7 +10,6 @@ _CRASHES = 3  # restarts after which a pod that is not Ready crashes again and a
 class SingleReplicaGuard(Guard):
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
 
-    name = "SingleReplica"
     order = 330
     caption = "Single replica"
     changed_by = "`allow.singleReplica`, `migrationMethod`"

@@ -1,5 +1,3 @@
-"""The guard StaticPod."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class StaticPodGuard(Guard):
     """Static and mirror pods: the node's kubelet runs them from a file."""
 
-    name = "StaticPod"
     order = 60
     caption = "Static pod"
     on_removal = True

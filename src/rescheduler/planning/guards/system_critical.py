@@ -1,5 +1,3 @@
-"""The guard SystemCritical."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -11,7 +9,6 @@ SYSTEM_CRITICAL = 2_000_000_000
 class SystemCriticalGuard(Guard):
     """Pods of system-critical priority."""
 
-    name = "SystemCritical"
     order = 100
     caption = "System-critical"
     on_recovery = True

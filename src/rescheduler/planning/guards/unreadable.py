@@ -1,5 +1,3 @@
-"""The guard Unreadable."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class UnreadableGuard(Guard):
     """Pods that the input describes in a way that cannot be understood."""
 
-    name = "Unreadable"
     order = 10
     caption = "Not understood"
     on_removal = True

@@ -1,5 +1,3 @@
-"""The guard Volumes."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class VolumesGuard(Guard):
     """Pods whose volumes cannot follow them, or are missing in the input."""
 
-    name = "Volumes"
     order = 290
     caption = "Volumes cannot follow"
 

@@ -1,5 +1,3 @@
-"""The guard WithoutController."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class WithoutControllerGuard(Guard):
     """Pods without a controller, where filters.withoutController is false."""
 
-    name = "WithoutController"
     order = 250
     caption = "No controller"
     changed_by = "`filters.withoutController`"

@@ -1,5 +1,3 @@
-"""The guard WithoutDisruptionBudget."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
@@ -9,7 +7,6 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 class WithoutDisruptionBudgetGuard(Guard):
     """Pods that no disruption budget selects, where filters.withoutDisruptionBudget is false."""
 
-    name = "WithoutDisruptionBudget"
     order = 260
     caption = "No disruption budget"
     changed_by = "`filters.withoutDisruptionBudget`"

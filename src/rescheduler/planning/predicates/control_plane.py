@@ -1,5 +1,3 @@
-"""Keeps pods off the control plane's nodes."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Node
@@ -13,6 +11,5 @@ class ControlPlane(NodeRule):
     order = 10
     caption = "Control plane"
 
-    @staticmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         return "the node runs the control plane" if node.control_plane else ""

@@ -1,9 +1,7 @@
-"""Keeps pods off nodes without the labels that they require."""
-
 from __future__ import annotations
 
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.predicates.base import Predicate, PredicateContext
+from rescheduler.planning.predicates.base import Predicate
 
 
 class RequiredNodeAffinity(Predicate):
@@ -13,10 +11,6 @@ class RequiredNodeAffinity(Predicate):
     order = 80
     caption = "Labels do not fit"
     node_only = True
-
-    def __init__(self, context: PredicateContext) -> None:
-        super().__init__(context)
-        self._masks = context.node_masks
 
     def mask(self, pod: int) -> Mask | None:
         return self._masks.selected(self._columns.shape(pod))

@@ -1,5 +1,3 @@
-"""Keeps pods off nodes that are being deleted."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Node
@@ -13,6 +11,5 @@ class NodeDeleting(NodeRule):
     order = 50
     caption = "Being deleted"
 
-    @staticmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         return "the node is being deleted" if node.deleting else ""

@@ -1,5 +1,3 @@
-"""Keeps pods off nodes that are not Ready."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Node
@@ -13,6 +11,5 @@ class NodeNotReady(NodeRule):
     order = 20
     caption = "Not Ready"
 
-    @staticmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         return "" if node.ready else "the node is not Ready"

@@ -1,5 +1,3 @@
-"""Keeps two pods from taking one host port of one address of a node."""
-
 from __future__ import annotations
 
 import numpy as np

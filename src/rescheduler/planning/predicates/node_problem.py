@@ -1,5 +1,3 @@
-"""Keeps pods off nodes that the input describes in a way that cannot be understood."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Node
@@ -13,6 +11,5 @@ class NodeProblem(NodeRule):
     order = 60
     caption = "Not understood"
 
-    @staticmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         return node.problem

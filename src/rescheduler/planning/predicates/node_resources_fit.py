@@ -1,5 +1,3 @@
-"""Keeps pods off nodes without room for every resource that they request."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Keeps pods off nodes that an operator wants empty."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Node
@@ -13,6 +11,5 @@ class NodeUnderMaintenance(NodeRule):
     order = 40
     caption = "Under maintenance"
 
-    @staticmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         return "the node is under maintenance" if node.maintenance else ""

@@ -1,5 +1,3 @@
-"""Keeps pods off cordoned nodes."""
-
 from __future__ import annotations
 
 from rescheduler.model.objects import Node
@@ -13,6 +11,5 @@ class NodeUnschedulable(NodeRule):
     order = 30
     caption = "Cordoned"
 
-    @staticmethod
-    def refusal(node: Node) -> str:
+    def refusal(self, node: Node) -> str:
         return "the node is cordoned" if node.unschedulable else ""

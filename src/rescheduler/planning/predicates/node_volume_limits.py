@@ -1,5 +1,3 @@
-"""Keeps nodes from having more volumes than their storage drivers can attach."""
-
 from __future__ import annotations
 
 from collections import Counter

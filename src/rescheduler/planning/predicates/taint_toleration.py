@@ -1,9 +1,7 @@
-"""Keeps pods off nodes with taints that they do not tolerate."""
-
 from __future__ import annotations
 
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.predicates.base import Predicate, PredicateContext
+from rescheduler.planning.predicates.base import Predicate
 from rescheduler.planning.predicates.support.node_masks import BLOCKING
 
 
@@ -14,10 +12,6 @@ class TaintToleration(Predicate):
     order = 70
     caption = "Taint not tolerated"
     node_only = True
-
-    def __init__(self, context: PredicateContext) -> None:
-        super().__init__(context)
-        self._masks = context.node_masks
 
     def mask(self, pod: int) -> Mask | None:
         return self._masks.tolerated(self._columns.shape(pod))

@@ -1,5 +1,3 @@
-"""Keeps pods off nodes that their volumes do not reach."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Keeps a claim that is for one pod only from being used by two."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Keeps pods in the zone and region of their volumes."""
-
 from __future__ import annotations
 
 from functools import cached_property
