@@ -43,7 +43,7 @@ REFUSED: list[tuple[Json, str]] = [
     ),
     ({"extraArgs": ["--dry-run"]}, "set dryRun to true instead."),
     ({"extraArgs": ["--no-leader-elect"]}, "Set replicas to 1, or leave it out."),
-    ({"extraArgs": ["--once"]}, "kubelet would start it again and again"),
+    ({"extraArgs": ["--once"]}, "kubelet would restart it again and again"),
     ({"extraArgs": ["--config=/mine.yaml"]}, "set config or existingConfigMap instead."),
     ({"dryRun": True, "serviceMonitor": {"enabled": True}}, "there are no metrics to read"),
 ]

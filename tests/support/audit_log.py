@@ -1,6 +1,6 @@
 """What users asked of the real API server, from its audit log: the server's own record, not ours.
 
-`tests.testbed.programs` says who is in it: everybody but the control plane's programs and the administrator.
+`tests.testbed.programs` says which users are in it: all but the control plane's programs and the administrator.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _read(log: Path, user: str) -> Iterator[Entry]:
         event = json.loads(line)
         about = event.get("objectRef")
         if event["user"].get("username") != user or about is None:
-            continue  # of somebody else, of nobody who could say who he is (401), or about no object: discovery, health
+            continue  # of another user, unauthenticated (401), or about no object: discovery, health
         part = f"/{about['subresource']}" if about.get("subresource") else ""
         yield Entry(
             user=user,

@@ -1,6 +1,6 @@
 """The auditor: after whatever happened, is the cluster what it was, but for pods that were replaced by their like?
 
-It knows nothing of how moves are made. It takes a picture of whole namespaces and of the nodes before, and says what
+It does not depend on how moves are made. It takes a picture of whole namespaces and of the nodes before, and says what
 is different now: lost, left behind, changed, not Ready, not ended. Kill tests and fault tests hold the product to it;
 `ready_watch` is its companion for what happens in between.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from rescheduler.migration.observation import controller_of
 from rescheduler.migration.steps.handoff import CHEAPEST
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json
 from tests.support.both_clusters import PATHS, is_ready, name_of
 from tests.support.migrations import MIGRATIONS, likeness
@@ -25,7 +25,7 @@ OURS = "rescheduler.io/"
 NODES = "/api/v1/nodes"
 Key = tuple[str, str, str]
 Ancestors = Mapping[str, str]
-"""By a pod's UID, the UID of the pod whose place it took."""
+"""By a pod's UID, the UID of the pod that it replaced."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Auditor:
             for each in self.api.get(MIGRATIONS.format(namespace))["items"]:
                 status = each.get("status") or {}
                 if status.get("phase") not in ("Completed", "Failed"):
-                    told = {key: status.get(key) for key in ("phase", "step", "method", "attempts", "message")}
-                    yield f"PodMigration {namespace}/{name_of(each)} is not over: {told}"
+                    now = {key: status.get(key) for key in ("phase", "step", "method", "attempts", "message")}
+                    yield f"PodMigration {namespace}/{name_of(each)} is not over: {now}"
 
 
 def _essence(body: Json) -> Json:
@@ -120,13 +120,13 @@ def _changes(before: Mapping[Key, Json], now: Mapping[Key, Json]) -> Iterator[st
 def _traces(pod: Json) -> Iterator[str]:
     """What a move leaves on a pod while it is under way, and must not afterwards."""
     title, metadata = f"Pod {pod['metadata']['namespace']}/{name_of(pod)}", pod["metadata"]
-    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    if labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-        yield f"{title} still says that it is {labels[marks.MIGRATION_STATUS]}"
+    own, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if own.get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
+        yield f"{title} still says that it is {own[labels.MIGRATION_STATUS]}"
     yield from (f"{title} has {key} left" for key in notes if key.startswith(OURS))
-    if notes.get(marks.DELETION_COST) == CHEAPEST:
+    if notes.get(labels.DELETION_COST) == CHEAPEST:
         yield f"{title} is still the first to be deleted"
-    if any(gate["name"] == marks.GATE for gate in pod["spec"].get("schedulingGates", ())):
+    if any(gate["name"] == labels.GATE for gate in pod["spec"].get("schedulingGates", ())):
         yield f"{title} is still gated"
     if any(owner["kind"] == "PodMigration" for owner in metadata.get("ownerReferences") or ()):
         yield f"{title} still belongs to its migration"
@@ -148,7 +148,7 @@ def _managed(before: Sequence[Json], now: Sequence[Json]) -> Iterator[str]:
 
 
 def _unmanaged(before: Sequence[Json], now: Sequence[Json], ancestors: Ancestors) -> Iterator[str]:
-    """Each pod that nobody manages is there, or exactly one that took its place."""
+    """Each pod without a controller is there, or exactly one that replaced it."""
     originals = {pod["metadata"]["uid"]: pod for pod in before if controller_of(pod) is None}
     living: dict[str, list[Json]] = {uid: [] for uid in originals}
     for pod in now:
@@ -163,14 +163,14 @@ def _unmanaged(before: Sequence[Json], now: Sequence[Json], ancestors: Ancestors
         original = originals[uid]
         if len(pods) != 1:
             names = sorted(map(name_of, pods))
-            yield f"Pod {original['metadata']['namespace']}/{name_of(original)} lives on as {names or 'nobody'}"
+            yield f"Pod {original['metadata']['namespace']}/{name_of(original)} lives on as {names or 'no pod'}"
         yield from (f"Pod {name_of(pod)} is not what it was" for pod in pods if _likeness(pod) != _likeness(original))
 
 
 def _first_of(pod: Json, known: Iterable[str], ancestors: Ancestors) -> str | None:
     """Which of the known pods this one descends from."""
     uid, known = str(pod["metadata"]["uid"]), set(known)
-    noted = (pod["metadata"].get("annotations") or {}).get(marks.ORIGINAL_POD, "")
+    noted = (pod["metadata"].get("annotations") or {}).get(labels.ORIGINAL_POD, "")
     line = [uid, noted, *_line(ancestors, noted)]
     return next((each for each in line if each in known), None)
 

@@ -2,7 +2,7 @@
 
 `tests/contract/conftest.py` hands out a ClusterUnderTest, and to each test a Space: one namespace with the words that
 tests use for what is in it. `tests.testbed.cluster.ControlPlane` is the real cluster, `tests.support.embedded` the
-other. Nothing here knows which of them it talks to, and nothing here is product code.
+other. Nothing here depends on which of them it talks to, and nothing here is product code.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Space:
         return self.api.post(self.path("Pod", pod) + "/eviction", body)
 
     def version(self, kind: str) -> str:
-        """The resource version of now: a watch from here tells all that comes after."""
+        """The resource version of now: a watch from here has all that comes after."""
         found: str = self.api.get(self.path(kind))["metadata"]["resourceVersion"]
         return found
 
@@ -196,7 +196,7 @@ class Space:
         return message
 
     def rolled_out(self, deployment: str) -> Json:
-        """The Deployment, as soon as all that its controller was told is done, and old pods are gone from its count."""
+        """The Deployment, once its controller has done all that is specified, and old pods are gone from its count."""
         return self.reaches("Deployment", deployment, "is rolled out", _is_rolled_out)
 
     @contextlib.contextmanager

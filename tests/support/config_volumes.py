@@ -20,7 +20,7 @@ class ConfigVolume:
 
     @property
     def path(self) -> Path:
-        """What a container is told to read."""
+        """The path that a container reads."""
         return self._directory / FILE
 
     def swap(self, text: str) -> None:

@@ -46,7 +46,7 @@ def native(body: str = "") -> str:
 
 
 def seed(args: str = "{}", top: str = "") -> str:
-    """A file of the seed's form, whose second plugin is the Rescheduler."""
+    """A KubeSchedulerConfiguration whose second plugin is the Rescheduler."""
     return (
         f"{SEED_HEADER}{top}\nprofiles:\n- schedulerName: other\n- pluginConfig:\n"
         f"  - name: NodeResourcesFit\n    args: {{scoringStrategy: {{type: LeastAllocated}}}}\n"

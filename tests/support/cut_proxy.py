@@ -1,6 +1,6 @@
 """A TCP proxy on 127.0.0.1 that cuts connections on demand, for tests of what must survive that.
 
-It knows nothing of what it carries, so TLS goes through it as it is. `cut` ends what is open; `shut` also whatever is
+It passes bytes, so TLS goes through it unchanged. `cut` ends what is open; `shut` also whatever is
 opened until `open` is called; each of `allowances` makes one connection end by itself after so many bytes of answers.
 """
 
@@ -29,7 +29,7 @@ class CutProxy:
             self._abort(writer)
 
     def shut(self) -> None:
-        """Cut, and let nobody through until `open`."""
+        """Cut, and refuse connections until `open`."""
         self._is_shut = True
         self.cut()
 
@@ -37,7 +37,7 @@ class CutProxy:
         self._is_shut = False
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Noted at once, and not when its task first runs: so that `end` knows of every connection there is."""
+        """Noted at once, and not when its task first runs: so that `end` sees every connection."""
         self._writers.add(writer)
         task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)

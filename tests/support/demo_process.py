@@ -67,7 +67,7 @@ class Piped:
         return [port for url in urls if (port := urlsplit(url).port)]
 
     def ended(self, number: signal.Signals) -> tuple[int, str]:
-        """Its exit code and its last words, when it was told to end."""
+        """Its exit code and its last output, after a signal to end."""
         self.process.send_signal(number)
         rest, _ = self.process.communicate(timeout=LONGEST)
         return self.process.returncode, rest
@@ -82,7 +82,7 @@ def piped(folder: Path, *args: str) -> Iterator[Piped]:
         stderr=subprocess.STDOUT,
         text=True,
         env=_environment(folder),
-        # Shells let background jobs ignore Ctrl-C, and so may whoever runs these tests.
+        # Shells let background jobs ignore Ctrl-C, and these tests may be one.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - nothing else runs
     ) as process:
         try:
@@ -146,7 +146,7 @@ def on_terminal(folder: Path, *args: str, **environment: str) -> Iterator[OnTerm
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
 
     def take_terminal() -> None:
-        """Ctrl-C is for whoever has the terminal."""
+        """Ctrl-C goes to the process group of the terminal."""
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -170,7 +170,7 @@ def on_terminal(folder: Path, *args: str, **environment: str) -> Iterator[OnTerm
 
 
 def listened(port: int) -> bool:
-    """Whether somebody answers at a port of loopback."""
+    """Whether a server answers at a port of loopback."""
     with socket.socket() as line:
         return line.connect_ex(("127.0.0.1", port)) == 0
 

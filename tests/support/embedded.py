@@ -4,27 +4,23 @@ It runs in a thread with an event loop of its own, so that a test may talk to it
 client as it talks to the real one. Ending it ends the thread; an error of any of its parts is raised there.
 """
 
-import asyncio
 import contextlib
 import subprocess
 import tempfile
-import threading
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 import yaml
 
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kubelet.node import NodeShape as EmbeddedShape
+from tests.support.loop_thread import LoopThread
 from tests.testbed.api import Api
 from tests.testbed.binaries import binaries
 from tests.testbed.hollow import NodeShape, is_ready
 from tests.testbed.processes import until
-
-Result = TypeVar("Result")
 
 
 class EmbeddedControlPlane:
@@ -36,9 +32,9 @@ class EmbeddedControlPlane:
         self._stack = contextlib.ExitStack()
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="embedded-cluster-")))
         self._cache = folder / "kubectl-cache"
-        self._thread = _Thread()
+        self._thread = LoopThread(EmbeddedCluster, "embedded-cluster")
         self._stack.callback(self._thread.end)
-        self.cluster = self._thread.cluster
+        self.cluster = self._thread.value
         self.server = self.cluster.url
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(self.cluster.kubeconfig()))
@@ -97,46 +93,3 @@ class EmbeddedControlPlane:
 
     def _ready_nodes(self) -> set[str]:
         return {each["metadata"]["name"] for each in self.api.get("/api/v1/nodes")["items"] if is_ready(each)}
-
-
-class _Thread:
-    """A thread that runs an embedded cluster until it is told to end."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._stop: asyncio.Event
-        self.cluster: EmbeddedCluster
-        self._thread = threading.Thread(target=self._run, name="embedded-cluster")
-        self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            self.end()
-
-    def call(self, make: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """What a coroutine function gives when it is run in the cluster's loop."""
-        return asyncio.run_coroutine_threadsafe(make(), self._loop).result()
-
-    def end(self) -> None:
-        if self._thread.is_alive() and self._failure is None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself, with a failure that is raised below
-                self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001  it is raised again in the thread that ends this one
-            self._failure = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        async with EmbeddedCluster() as self.cluster:
-            self._ready.set()
-            await self._stop.wait()

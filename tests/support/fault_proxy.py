@@ -14,9 +14,9 @@ import json
 import random
 import ssl
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ import yaml
 from aiohttp import web
 
 from rescheduler.model.json import Json
+from tests.support.loop_thread import LoopThread
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "host", "content-length", "authorization"})
 _GONE = {"code": 410, "reason": "Expired", "message": "too old resource version: chaos"}
@@ -68,7 +69,7 @@ class Upstream:
 
     @classmethod
     def of(cls, kubeconfig: Path) -> Upstream:
-        """As a kubeconfig of a test bed tells."""
+        """From a kubeconfig of a test bed."""
         written = yaml.safe_load(kubeconfig.read_text())
         cluster, user = written["clusters"][0]["cluster"], written["users"][0]["user"]
         headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
@@ -96,28 +97,17 @@ class FaultProxy:
         self._upstream = upstream
         self._odds = odds or Odds()
         self._dice = random.Random(seed)
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._stop: asyncio.Event
         self._session: aiohttp.ClientSession
-        self._thread = threading.Thread(target=self._run, name="fault-proxy")
+        self._thread: LoopThread[None]
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            self._thread.join()
-            raise self._failure
+        self._thread = LoopThread(self._serving, "fault-proxy")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        self._thread.end()
 
     def kubeconfig(self, path: Path) -> Path:
         """One that leads here."""
@@ -133,28 +123,20 @@ class FaultProxy:
         path.write_text(yaml.safe_dump(written))
         return path
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001  it is raised again in the thread that ends this one
-            self._failure = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_route("*", "/{path:.*}", self._handle)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         unlimited = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=unlimited, auto_decompress=False) as self._session:
             await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self.port = runner.addresses[0][1]
-            self._ready.set()
-            await self._stop.wait()
-            await runner.cleanup()
+            try:
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                self.port = runner.addresses[0][1]
+                yield
+            finally:
+                await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests += 1
@@ -257,7 +239,7 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reset(request: web.Request) -> web.StreamResponse:
-    """Cut the connection to whoever asked: what is returned never arrives."""
+    """Cut the client's connection: what is returned never arrives."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=502)

@@ -40,7 +40,7 @@ POINTS = (STORING, STORED, *IN_REQUEST[0], FIRST, *IN_REQUEST[1], SECOND, LEAVIN
 KILLED = "killed itself at "
 
 _at_work: ContextVar[PodMigration | None] = ContextVar("_at_work", default=None)
-"""The migration that the current task works on: the commands do not say whose they are."""
+"""The migration that the current task works on: commands do not name their migration."""
 _armed: ContextVar[str] = ContextVar("_armed", default="")
 """What kills the next request of the current task: SENDING, UNANSWERED, or nothing."""
 
@@ -141,7 +141,7 @@ def die(at: Point) -> NoReturn:
     """Like a machine that loses its power: nothing is cleaned up, closed or said, but for one line in the log."""
     os.write(sys.stderr.fileno(), f"{KILLED}{at}\n".encode())
     os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("nobody survives SIGKILL")
+    raise AssertionError("no process survives SIGKILL")
 
 
 def _wrap_answers(at: Point) -> None:

@@ -1,7 +1,7 @@
-"""Either cluster with somebody who measures it: metrics.k8s.io, or a real Prometheus.
+"""Either cluster with a source of usage: metrics.k8s.io, or a real Prometheus.
 
 metrics.k8s.io is served by the embedded cluster itself, and by the real metrics-server on the real one. What Prometheus
-scrapes is told by the tests, who look where the pods are: so it moves as they do, on both clusters alike.
+scrapes comes from the tests, by where the pods are: so it moves as they do, on both clusters alike.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def measured(cluster: ClusterUnderTest) -> Iterator[NodeShape]:
 
 @contextmanager
 def scraped(space: Space, cores: float, folder: Path) -> Iterator[Prometheus]:
-    """Prometheus in the block, which is told of every node, and that each running pod of the space uses so much."""
+    """Prometheus in the block, with metrics of every node, and of each running pod of the space, which uses so much."""
     with closing(space.api.another()) as api:
 
         def consumers() -> Iterator[Consumer]:

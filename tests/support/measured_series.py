@@ -1,6 +1,6 @@
-"""What kubelets would tell a Prometheus of their containers, told by a server of the tests; a Prometheus behind TLS.
+"""A server of container metrics as kubelets have them, for a Prometheus; and a Prometheus behind TLS.
 
-The counters grow as time passes, and each sample carries the time that it is reckoned for: so a rate that Prometheus
+The counters grow as time passes, and each sample carries its own time: so a rate that Prometheus
 finds is the one that was meant, however late it came to look.
 """
 
@@ -36,12 +36,12 @@ class Consumer:
 
 @contextmanager
 def exporter(consumers: Callable[[], Iterable[Consumer]]) -> Iterator[int]:
-    """The port of loopback at which whoever there is can be scraped, in the block."""
+    """The port of loopback at which the consumers can be scraped, in the block."""
     counters = _Counters(consumers)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = counters.told().encode()
+            body = counters.text().encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(body)))
@@ -71,7 +71,7 @@ def exporter(consumers: Callable[[], Iterable[Consumer]]) -> Iterator[int]:
 
 
 class _Counters:
-    """Grow from scrape to scrape by what is used, whoever scrapes."""
+    """Counters that grow from scrape to scrape by what is used."""
 
     def __init__(self, consumers: Callable[[], Iterable[Consumer]]) -> None:
         self._consumers = consumers
@@ -79,7 +79,7 @@ class _Counters:
         self._until = 0
         self._lock = threading.Lock()
 
-    def told(self) -> str:
+    def text(self) -> str:
         with self._lock:
             found = [*self._consumers()]
             now = max(self._until, int(time.time() * 1000))
@@ -95,7 +95,7 @@ class _Counters:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A running Prometheus that asks for certificates: where it is, whom to trust, and a certificate that it takes."""
+    """A running Prometheus that asks for certificates: its address, its CA, and a certificate that it accepts."""
 
     url: str
     authority: Path
@@ -105,7 +105,7 @@ class Guarded:
 
 @contextmanager
 def guarded_prometheus(jobs: Mapping[str, Sequence[int]], folder: Path) -> Iterator[Guarded]:
-    """Prometheus in the block, which scrapes these jobs' ports and answers only who shows a certificate."""
+    """Prometheus in the block, which scrapes these jobs' ports and answers only clients with a certificate."""
     authority = Authority(folder / "pki")
     client = authority.client("rescheduler")
     serving = authority.server("prometheus")

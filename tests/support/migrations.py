@@ -1,7 +1,7 @@
 """Migrations on a cluster under test: one that is driven to its end, or killed on the way, and an auditor for after.
 
 Contract tests use it with the product's own client, observer, writer and lifecycle; what the runtime will decide (may
-it begin, by which method) is decided here in the simplest way. The auditor knows nothing of how a move is made: it
+it begin, by which method) is decided here in the simplest way. The auditor does not depend on how a move is made: it
 compares all objects of a namespace with what they were.
 """
 
@@ -33,7 +33,7 @@ from rescheduler.migration.observation import (
     controller_of,
 )
 from rescheduler.migration.settings import MigrationSettings
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
@@ -50,8 +50,8 @@ MIGRATIONS = "/apis/rescheduler.io/v1alpha1/namespaces/{}/podmigrations"
 AUDITED = ("Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "Service", "Pod")
 QUICK = MigrationSettings(eviction_grace_period=1.0, retry_delay=0.0, max_retry_delay=0.0)
 TRACE = frozenset(
-    {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON}
-    | {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
+    {labels.MIGRATION_ID, labels.MIGRATION_STATUS, labels.MIGRATED_FROM, labels.MIGRATION_REASON}
+    | {labels.MIGRATION_TIME, labels.ORIGINAL_POD, labels.ORIGINAL_POD_NAME}
 )
 _ZONES = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
 _LONGEST = 180.0
@@ -60,7 +60,7 @@ _LEFT = (*LOOKED_FOR, PATHS["Pod"], PATHS["PodDisruptionBudget"])
 
 
 class Killed(BaseException):
-    """The process is gone, as by SIGKILL: nobody gets to clean up."""
+    """The process is gone, as by SIGKILL: no clean-up runs."""
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Drive:
 
 
 class _Told:
-    """An observer that is told what the runtime would know."""
+    """An observer with what the runtime would add."""
 
     def __init__(self, observer: MigrationObserver, drive: Drive) -> None:
         self._observer, self._drive = observer, drive
@@ -197,7 +197,7 @@ class Moves:
 def undisturbed(cluster: ClusterUnderTest) -> None:
     """Wait until nothing is left of earlier tests: their namespaces take a while, and others act on what is in them.
 
-    For tests that count what is done in the whole cluster, or that stop somebody after so many writes.
+    For tests that count what is done in the whole cluster, or that stop a process after so many writes.
     """
 
     def cleared() -> bool:
@@ -329,8 +329,8 @@ def audit(before: Inventory, after: Inventory, migration: PodMigration) -> None:
     ((kind, name),) = new
     assert kind == "Pod"
     assert likeness(new[kind, name]) == likeness(before[original]), "the replacement is another kind of pod"
-    status = new[kind, name]["labels"].get(marks.MIGRATION_STATUS)
-    assert status not in marks.RUNNING_MIGRATIONS, f"{name} still says {status}"
+    status = new[kind, name]["labels"].get(labels.MIGRATION_STATUS)
+    assert status not in labels.RUNNING_MIGRATIONS, f"{name} still says {status}"
 
 
 def fewest_ready(start: list[Json], events: list[Json]) -> int:
@@ -381,6 +381,6 @@ def likeness(pod: Json) -> Any:
         each | {"volumeMounts": [mount for mount in each.get("volumeMounts", ()) if mount["name"] not in tokens]}
         for each in spec["containers"]
     ]
-    labels = {key: value for key, value in pod["labels"].items() if key not in TRACE | _ZONES}
+    kept = {key: value for key, value in pod["labels"].items() if key not in TRACE | _ZONES}
     notes = {key: value for key, value in pod["annotations"].items() if key not in TRACE}
-    return labels, notes, pod["ownerReferences"], spec
+    return kept, notes, pod["ownerReferences"], spec

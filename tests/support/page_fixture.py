@@ -2,7 +2,7 @@
 
 Browser tests, screenshots of rare states and people who work on the page use it: `serving()` runs it in a thread,
 `python -m tests.support.page_fixture --nodes 5000` until Ctrl-C. What a test changes in `documents` is what is answered
-from then on, and `publish` tells every page that is open. Actions are written down and answered as done, or as the test
+from then on, and `publish` sends to every open page. Actions are written down and answered as done, or as the test
 says.
 """
 
@@ -52,9 +52,9 @@ class Served:
     _running: InThread | None = None
 
     def publish(self, event: str, data: Json) -> None:
-        """To everybody who listens; there has to be somebody, and a page may be shown before it listens."""
+        """Send to every listener; waits for the first, because a page may be shown before it listens."""
         assert self._running is not None
-        until("somebody listens", lambda: self._readers)
+        until("a page listens", lambda: self._readers)
         if event == "overview":
             self.documents["overview"] = data  # it may be about to be asked for
         line = f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()

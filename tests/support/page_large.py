@@ -1,6 +1,7 @@
 """The page and its real server before a generated cluster of any size, in memory: there is no API server behind it.
 
-The controller's own cache is filled (`tests.bench.skewed`), and everything is answered from that. Nobody can sign in.
+The controller's own cache is filled (`tests.bench.skewed`), and everything is answered from that. Signing in is not
+possible.
 """
 
 from __future__ import annotations

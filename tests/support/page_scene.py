@@ -1,4 +1,4 @@
-"""A cluster worth looking at, with the real controller on it, whose page is served on loopback for whoever is there.
+"""A cluster worth looking at, with the real controller on it, whose page is served on loopback.
 
 Screenshots and the browser's story use it: an embedded cluster of three zones and two pools, the workloads of a shop on
 a third of its nodes, and the others empty, so that the controller has something to do. Pods take a moment to start, so

@@ -7,15 +7,14 @@ uses goes through `InThread.call`.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Routes, WebApp, serve
+from tests.support.loop_thread import LoopThread
 
 HERE = "127.0.0.1"
 T = TypeVar("T")
@@ -50,30 +49,15 @@ async def drop_connections() -> None:
 @contextmanager
 def pages_in_thread(*parts: Routes, port: int = 0) -> Iterator[InThread]:
     """Serve these parts on loopback; with port 0 on a free one."""
-    up: Future[tuple[InThread, asyncio.Event]] = Future()
 
-    async def run_app() -> None:
-        over = asyncio.Event()
+    @asynccontextmanager
+    async def served() -> AsyncIterator[str]:
         async with serve(WebApp(Metrics(), parts=parts), HERE, port) as bound:
-            up.set_result((InThread(f"http://{HERE}:{bound}", asyncio.get_running_loop()), over))
-            await over.wait()
+            yield f"http://{HERE}:{bound}"
         await drop_connections()
 
-    def run() -> None:
-        try:
-            asyncio.run(run_app())
-        except BaseException as error:
-            if up.done():
-                raise
-            up.set_exception(error)
-
-    thread = threading.Thread(target=run, name="page")
-    thread.start()
+    thread = LoopThread(served, "page")
     try:
-        running, over = up.result()
-        try:
-            yield running
-        finally:
-            running.loop.call_soon_threadsafe(over.set)
+        yield InThread(thread.value, thread.loop)
     finally:
-        thread.join()
+        thread.end()

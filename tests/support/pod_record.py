@@ -2,7 +2,7 @@
 
 A thread records every event, from before the start to the end that `end` marks with a pod of its own: so nothing
 between two looks is missed. Counting is as disruption budgets count: a pod that is being deleted is not healthy, and a
-copy counts from the moment it is Ready, whoever manages it.
+copy counts from the moment it is Ready, with or without a controller.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class PodRecord:
             counts[app] += is_one - (uid in ready)
             ready = ready | {uid} if is_one else ready - {uid}
             if app in found and counts[app] < found[app].ready:
-                told = f"{event['type']} {name_of(pod)} at {pod['metadata']['resourceVersion']}"
-                found[app] = Lowest(counts[app], told)
+                what = f"{event['type']} {name_of(pod)} at {pod['metadata']['resourceVersion']}"
+                found[app] = Lowest(counts[app], what)
         return found
 
     def _run(self) -> None:

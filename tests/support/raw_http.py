@@ -27,7 +27,7 @@ async def asked(port: int, sent: bytes) -> bytes:
 
 
 def complete(sent: bytes) -> bool:
-    """Whether the body is as long as the head says; else nobody answers before it comes."""
+    """Whether the body is as long as the head says; else no answer comes before it."""
     first, end, body = sent.partition(b"\r\n\r\n")
     declared = re.search(rb"\r\nContent-Length: *(\d+)", first, re.IGNORECASE)
     return bool(end and declared) and len(body) >= int(declared[1] if declared else 0)

@@ -1,6 +1,6 @@
 """Watches pods, event by event, for moments in which a workload had fewer Ready pods than it must.
 
-The auditor's companion: it sees what happened in between, and who took whose place, where the auditor sees only the
+The auditor's companion: it sees what happened in between, and which pod replaced which, where the auditor sees only the
 end. It runs in a thread with a connection of its own, reads the API server's watch in its order, and misses nothing,
 because each watch goes on from the version where the last one ended.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import ORIGINAL_POD
 from tests.support.both_clusters import PATHS, is_ready, name_of
 from tests.testbed.api import Api
 
@@ -73,7 +73,7 @@ class ReadyWatch:
         try:
             while not self._ended.is_set():
                 self._follow(SECONDS)
-            self._follow(1)  # for what came between the end of the last one and our being told
+            self._follow(1)  # for what came between the end of the last one and the signal to end
         except BaseException as error:  # noqa: BLE001  it is raised again in the thread that ends this one
             self._failure = error
 
@@ -92,8 +92,8 @@ class ReadyWatch:
 
     def _see(self, pod: Json, *, gone: bool) -> None:
         uid, notes = pod["metadata"]["uid"], pod["metadata"].get("annotations") or {}
-        if marks.ORIGINAL_POD in notes:
-            self.ancestors[uid] = notes[marks.ORIGINAL_POD]
+        if ORIGINAL_POD in notes:
+            self.ancestors[uid] = notes[ORIGINAL_POD]
         for floor, pods in self._ready.items():
             if uid in pods or floor.has(pod):
                 pods[uid] = not gone and is_ready(pod) and floor.has(pod)
@@ -107,7 +107,7 @@ class ReadyWatch:
 
 
 def desired_healthy(spec: Json, wanted: int) -> int:
-    """How many of a workload's pods a disruption budget keeps healthy, reckoned as Kubernetes does."""
+    """How many of a workload's pods a disruption budget keeps healthy, computed as Kubernetes does."""
     if (least := spec.get("minAvailable")) is not None:
         return _share(least, wanted)
     return max(0, wanted - _share(spec.get("maxUnavailable", 1), wanted))

@@ -17,37 +17,16 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from rescheduler.model.json import Json
+from rescheduler.model.labels import FAILURES
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.cli import rescheduler
 from tests.support.controller_process import SHORT_LEASE, Controller, write_config
 from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
 
-FAILURES = "rescheduler.io/failures"
-RETRIES = "scheduling-retries"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kube-rescheduler"
 QUICK: Mapping[str, Any] = {"crashRestarts": 2, "delay": "0s", "sameNodeDelay": "5s", "clearAfter": "10m"}
 """Failures count early, and the record stays for tests to read."""
-
-
-def retried(body: Json, times: str = "3", **others: str) -> Json:
-    """The workload or pod, to be rescheduled so many times; with annotations of other people."""
-    body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), RETRIES: times, **others}
-    return body
-
-
-def record(space: Space, kind: str, name: str) -> Json:
-    """What is kept of its failures; empty if nothing is."""
-    notes = space.get(kind, name)["metadata"].get("annotations", {})
-    found: Json = json.loads(notes.get(FAILURES, "{}"))
-    return found
-
-
-def reasons(space: Space, name: str) -> list[str]:
-    """What people were told of an object, by us."""
-    told = space.list("Event")
-    ours = [each for each in told if each.get("reportingComponent", "").startswith("rescheduler.io/")]
-    return [each["reason"] for each in ours if each["involvedObject"]["name"] == name]
 
 
 def settled(space: Space, app: str, count: int, without: str) -> list[Json]:
@@ -84,7 +63,7 @@ class Replica:
     """Of its metrics and its health."""
 
     def page(self, path: str) -> tuple[int, str]:
-        """The status and the text of a page; 0 while nobody answers."""
+        """The status and the text of a page; 0 while no server answers."""
         line = http.client.HTTPConnection("127.0.0.1", self.web, timeout=60)
         try:
             line.request("GET", path)
@@ -96,7 +75,7 @@ class Replica:
             line.close()
 
     def ready(self) -> bool:
-        """Whether it says that it knows the cluster and serves its webhook."""
+        """Whether it says that its caches are synced and its webhook is served."""
         return self.page("/readyz")[0] == 200
 
     def counted(self, name: str, **labels: str) -> float:
@@ -166,7 +145,7 @@ class Recovering:
 
     @contextlib.contextmanager
     def at_home(self) -> Iterator[None]:
-        """A namespace for the controllers, whose pods are never asked about; at the end nobody is registered."""
+        """A namespace for the controllers, whose pods are never asked about; at the end no webhook is registered."""
         self.space.api.post("/api/v1/namespaces", {"metadata": {"name": self.home}})
         try:
             yield
@@ -186,7 +165,7 @@ class Recovering:
         try:
             self.space.api.delete(CONFIGURATION)
         except ApiError as error:
-            if error.code != 404:  # nobody may ever have been registered
+            if error.code != 404:  # it may never have been registered
                 raise
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import threading
 from collections import Counter
@@ -24,14 +23,12 @@ from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.record_owner import RecordOwners
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
-from rescheduler.model import labels
-from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.controller import run_beside
 from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Informers
 from rescheduler.runtime.recovery_controller import RecoveryController
-from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.both_clusters import ClusterUnderTest
 from tests.support.informers import informers
 from tests.support.live import live
 from tests.support.migrations import Fuse, Killed, undisturbed
@@ -54,7 +51,7 @@ class Recovering:
     """Set when it has ended, by itself or with the block."""
     error: BaseException | None = None
     meddle: Callable[[Command], Command | None] = lambda command: None
-    """What somebody else writes just before each write."""
+    """What another writer writes just before each write."""
 
     def count(self, outcome: str) -> None:
         self.counted[outcome] += 1
@@ -85,7 +82,7 @@ class _FusedWriter:
 def recovering(
     cluster: ClusterUnderTest, settings: RecoverySettings = QUICK, policy: Policy | None = None, **others: Any
 ) -> Iterator[Recovering]:
-    """A loop that knows the cluster when the block begins, and is gone when it ends; `others` are of Recovering.
+    """A loop whose caches are synced when the block begins, and that ends with it; `others` are of Recovering.
 
     It looks after every namespace, also after those of earlier tests that are not gone yet.
     """
@@ -96,7 +93,7 @@ def recovering(
     def live() -> None:
         try:
             asyncio.run(_live(cluster, found, (settings, policy or Policy()), (ready, stop)))
-        except BaseException as error:  # noqa: BLE001  # whoever waits is told
+        except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
             found.error = error
         finally:
             found.ended.set()
@@ -149,31 +146,3 @@ def _raise_killed(task: asyncio.Task[None]) -> None:
         task.result()
     except* Killed as group:
         raise Killed(str(group.exceptions[0])) from None
-
-
-def retried(body: Json, times: str = "3", **others: str) -> Json:
-    """The workload or pod, to be rescheduled so many times; with annotations of other people."""
-    body["metadata"]["annotations"] = {
-        **body["metadata"].get("annotations", {}),
-        labels.SCHEDULING_RETRIES: times,
-        **others,
-    }
-    return body
-
-
-def notes(space: Space, kind: str, name: str) -> dict[str, str]:
-    """An object's annotations."""
-    found: dict[str, str] = space.get(kind, name)["metadata"].get("annotations", {})
-    return found
-
-
-def record(space: Space, kind: str, name: str) -> Json:
-    """What is kept of its failures; empty if nothing is."""
-    found: Json = json.loads(notes(space, kind, name).get(labels.FAILURES, "{}"))
-    return found
-
-
-def told(space: Space, name: str) -> list[str]:
-    """For which reasons people were told of an object, by us."""
-    ours = [each for each in space.list("Event") if each.get("reportingComponent", "").startswith("rescheduler.io/")]
-    return sorted(each["reason"] for each in ours if each["involvedObject"]["name"] == name)

@@ -13,11 +13,8 @@ import contextlib
 import os
 import secrets
 import ssl
-import threading
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
 from rescheduler.admission.server import Address, AdmissionServer
@@ -32,6 +29,7 @@ from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.stale_gates import StaleGateController
 from tests.support.both_clusters import Space
+from tests.support.loop_thread import LoopThread
 from tests.support.manifests import gated
 from tests.testbed.pki import Authority
 from tests.testbed.processes import until
@@ -57,45 +55,29 @@ class Replica:
         self._space, self._authority, self._wanted = space, authority, wanted
         options = KubeconfigOptions(space.cluster.kubeconfig, None, Impersonation("", ()))
         self._connection = load_connection(options, os.environ)
-        self._loop = asyncio.new_event_loop()
-        self._up: Future[str] = Future()
         self._migrations: MigrationCache | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._guarded(),))
+        self._thread: LoopThread[str] | None = None
 
     def start(self) -> str:
         """The URL of its webhook."""
-        self._thread.start()
-        return self._up.result(30)
+        self._thread = LoopThread(self._live, "replica")
+        return self._thread.value
 
     def end(self) -> None:
-        if self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-        self._loop.close()
+        if self._thread is not None:
+            self._thread.end()
 
     def knows(self, name: str, step: str) -> bool:
-        """Whether it has heard that a migration is in this step."""
+        """Whether its cache has the migration in this step."""
 
         async def ask() -> bool:
             found = self._migrations.get((self._space.name, name)) if self._migrations is not None else None
             return found is not None and found.status.step == step
 
-        return self._ask(ask())
+        return self._thread is not None and self._thread.call(ask)
 
-    def _ask(self, question: Coroutine[Any, Any, bool]) -> bool:
-        return asyncio.run_coroutine_threadsafe(question, self._loop).result(30)
-
-    async def _guarded(self) -> None:
-        try:
-            await self._run()
-        except BaseException as error:
-            if not self._up.done():
-                self._up.set_exception(error)
-            raise
-
-    async def _run(self) -> None:
-        self._stop = asyncio.Event()
+    @contextlib.asynccontextmanager
+    async def _live(self) -> AsyncIterator[str]:
         async with ApiClient(self._connection) as client:
             watching, now = Informers(client, "the cluster"), client.clock.now
             self._migrations = watching.migrations
@@ -114,8 +96,7 @@ class Replica:
                 async with AdmissionServer(
                     {"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)
                 ) as server:
-                    self._up.set_result(f"https://127.0.0.1:{server.address.port}/mutate")
-                    await self._stop.wait()
+                    yield f"https://127.0.0.1:{server.address.port}/mutate"
             finally:
                 for work in works:
                     work.cancel()

@@ -1,4 +1,4 @@
-"""Settings for strategies that do nothing until they are told what to look at, and for all that is done on request."""
+"""Settings for strategies that do nothing without settings, and for all that is done on request."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Running:
         return self._process.returncode, said
 
     def hang_up(self) -> None:
-        """Whoever reads stdout goes away, as `head` does."""
+        """Close the reader of stdout, as `head` does."""
         assert self._process.stdout is not None
         self._process.stdout.close()
 

@@ -66,7 +66,7 @@ class Read(Informers):
 
 
 class _Usage:
-    """Whoever measures for a stage."""
+    """The source of usage for a stage."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

@@ -1,4 +1,4 @@
-"""The page's actions as people, and those who mean no good, reach them: our server before a cluster under test.
+"""The page's actions as users and attackers reach them: our server before a cluster under test.
 
 `served` runs the product's own server, identity and actions in the test's event loop. Who may do something is a service
 account with a role of exactly that; the embedded cluster has no roles, so there it is the cluster's own token, which
@@ -159,7 +159,7 @@ def _packed(raw: bytes) -> str:
 def allowed(space: Space, account: str, rule: Json, within: str = "") -> str:
     """The token of an account that may do what a rule says, in one namespace: this one, if none is given.
 
-    On the embedded cluster it is the token of somebody who may do everything.
+    On the embedded cluster it is the token of a user with all rights.
     """
     if is_embedded(space.cluster):
         return str(getattr(space.cluster, "cluster").token)  # noqa: B009 - only the embedded one has it
@@ -170,7 +170,7 @@ def allowed(space: Space, account: str, rule: Json, within: str = "") -> str:
     attributes["name"] = (rule.get("resourceNames") or [""])[0]
     spec = {"user": f"system:serviceaccount:{space.name}:{account}", "resourceAttributes": attributes}
     asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    until(f"{account} has his right", lambda: space.api.post(ACCESS_REVIEWS, asked)["status"]["allowed"])
+    until(f"{account} has the right", lambda: space.api.post(ACCESS_REVIEWS, asked)["status"]["allowed"])
     return token
 
 
@@ -190,7 +190,7 @@ async def allowed_everywhere(space: Space, account: str, rule: Json) -> AsyncIte
         attributes = {"verb": rule["verbs"][0], "group": rule["apiGroups"][0], "resource": rule["resources"][0]} | named
         spec = {"user": f"system:serviceaccount:{space.name}:{account}", "resourceAttributes": attributes}
         asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        until(f"{account} has his right", lambda: space.api.post(ACCESS_REVIEWS, asked)["status"]["allowed"])
+        until(f"{account} has the right", lambda: space.api.post(ACCESS_REVIEWS, asked)["status"]["allowed"])
         yield token
     finally:
         space.api.delete(f"{CLUSTER_BINDINGS}/{name}")

@@ -2,7 +2,7 @@
 
 Its pods are placed while only a few nodes are there; the others come late and stand empty. End-to-end tests build it on
 a cluster under test, run `rescheduler run` on it, and ask here whether balance is reached and nothing was broken.
-Nothing here knows how moves are made: it goes by the objects, and by the record of the pods' events.
+Nothing here depends on how moves are made: it goes by the objects, and by the record of the pods' events.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class SkewedCluster:
         assert len(self.space.list("ReplicaSet")) == self.mix.deployments
 
     def assert_never_below(self, record: PodRecord) -> None:
-        """Budgets were kept, and whoever was handed off or copied never had fewer pods than wanted."""
+        """Budgets were kept, and workloads that were handed off or copied never had fewer pods than wanted."""
         evicted = {app_of(each) for each in migrations(self.space) if each["status"].get("method") == "evict"}
         for app, lowest in record.lowest().items():
             floor = self.budgets.get(app, 1) if app in evicted else self._wanted(app)
@@ -150,7 +150,7 @@ def skewed_cluster(space: Space, mix: Mix) -> Iterator[SkewedCluster]:
 
 
 def migrations(space: Space) -> Items:
-    """The PodMigrations of the namespace; none where nobody has installed the kind yet."""
+    """The PodMigrations of the namespace; none if the kind is not installed yet."""
     return _found(space) or []
 
 

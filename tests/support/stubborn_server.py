@@ -1,4 +1,4 @@
-"""A TLS server on 127.0.0.1 that answers as it is told and then sits there, whatever the client says.
+"""A TLS server on 127.0.0.1 that sends the given answer and then stays open, whatever the client sends.
 
 For tests of how the client ends its connections. A polite one answers TLS's farewell with its own; the others never
 look at the connection again. It runs in threads, so that the client's event loop is the client's alone.
@@ -18,7 +18,7 @@ from tests.support.api_server import authority, server_context
 
 @dataclass
 class StubbornServer:
-    """What it says to each request, how often (None: for as long as somebody listens), and whether it is polite."""
+    """What it says to each request, how often (None: until the client hangs up), and whether it is polite."""
 
     answer: bytes
     times: int | None = 1

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from concurrent.futures import Future
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
 from tests.support.cut_proxy import CutProxy
+from tests.support.loop_thread import LoopThread
 
 NOWHERE = 0
-_SECONDS = 120.0
 
 
 class Switch(CutProxy):
@@ -24,52 +23,37 @@ class Switch(CutProxy):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", NOWHERE))
-        self._loop = asyncio.new_event_loop()
-        self._up: Future[int] = Future()
-        self._ending: asyncio.Event
-        self._thread = threading.Thread(target=self._run, name="switch")
+        self._thread: LoopThread[int]
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self.port = self._up.result(_SECONDS)
+        self._thread = LoopThread(self._serving, "switch")
+        self.port = self._thread.value
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._ending.set)
-        self._thread.join()
-        self._loop.close()
+        self._thread.end()
 
     def to(self, port: int) -> None:
         """Lead to this port of loopback from now on; connections that are open end, so that none stays behind."""
-        turned = threading.Event()
 
-        def turn() -> None:
+        async def turn() -> None:
             self._target = ("127.0.0.1", port)
             self.cut()
-            turned.set()
 
-        self._loop.call_soon_threadsafe(turn)
-        turned.wait(_SECONDS)
+        self._thread.call(turn)
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve_all())
-        except BaseException as error:
-            if not self._up.done():
-                self._up.set_exception(error)
-            raise
-
-    async def _serve_all(self) -> None:
-        self._ending = asyncio.Event()
+    @contextlib.asynccontextmanager
+    async def _serving(self) -> AsyncIterator[int]:
         server = await asyncio.start_server(self.accept, "127.0.0.1", 0)
-        self._up.set_result(server.sockets[0].getsockname()[1])
-        await self._ending.wait()
-        server.close()
-        await self.end()
-        await server.wait_closed()
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+            await self.end()
+            await server.wait_closed()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):  # nobody is there: whoever calls is hung up on
+        with contextlib.suppress(OSError):  # no server there: hang up on the caller
             await super()._carry(reader, writer)

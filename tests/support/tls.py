@@ -1,7 +1,7 @@
 """TLS in tests: a handshake in memory, and what Python 3.13 verifies by default, on every Python.
 
 Python 3.13 made `ssl.create_default_context` strict: a certificate must have all the extensions that RFC 5280 asks
-for, which those of many clusters lack. Python 3.11 and 3.12 can be as strict, when they are told to.
+for, which those of many clusters lack. Python 3.11 and 3.12 can be as strict, if set so.
 """
 
 from __future__ import annotations

@@ -61,6 +61,6 @@ class _Jumping(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = super().select(0)
         if not found:
-            assert timeout is not None, "everybody waits, and nothing will ever happen"
+            assert timeout is not None, "all tasks wait, and nothing will ever happen"
             self.now += max(timeout, 0.0)
         return found

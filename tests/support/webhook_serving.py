@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ from rescheduler.kube.webhook import MUTATE, WebhookSettings
 from rescheduler.model.json import Json
 from rescheduler.model.labels import ANSWER, PROBE
 from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.loop_thread import LoopThread
 from tests.support.manifests import gated
 from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
@@ -72,24 +73,23 @@ class Replica:
         self.ahead = 0.0
         """By how many seconds its clock is ahead."""
         self._connection = load_connection(KubeconfigOptions(cluster.kubeconfig, None, Impersonation(user)), {})
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self.loop: asyncio.AbstractEventLoop
         self.client: ApiClient
-        self._end: asyncio.Event
         self.serving: WebhookServer
         self.registration: Registration
-        self._thread = threading.Thread(target=self._run, name="webhook")
-        self._thread.start()
-        self._ready.wait()
+        self._thread = LoopThread(self._live, "webhook")
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that it runs in."""
+        return self._thread.loop
 
     def now(self) -> float:
         """By its clock."""
         return time.time() + self.ahead
 
     def call(self, make: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """What a coroutine function gives in its loop."""
-        return asyncio.run_coroutine_threadsafe(make(), self.loop).result(120.0)
+        """Run a coroutine function in its loop."""
+        return self._thread.call(make)
 
     def keep(self) -> str:
         """A leader's round; why the webhook is not in force."""
@@ -102,29 +102,16 @@ class Replica:
 
     def stop(self) -> None:
         """Stop serving, as a replica that is asked to end does."""
-        with contextlib.suppress(RuntimeError):  # it has ended already, with a failure that is raised below
-            self.loop.call_soon_threadsafe(self._end.set)
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        self._thread.end()
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._live())
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that ends this one
-            self._failure = error
-        finally:
-            self._ready.set()
-
-    async def _live(self) -> None:
-        self.loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+    @contextlib.asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
         async with ApiClient(self._connection) as self.client:
             self.serving = WebhookServer(self.client, self.settings, {MUTATE: self.reviews.review})
             self.registration = Registration(self.client, self.settings, self.serving.why_not, self.now)
-            self._ready.set()
             async with asyncio.TaskGroup() as group:
                 serving = group.create_task(self.serving.run())
-                await self._end.wait()
+                yield
                 serving.cancel()
 
 
@@ -162,7 +149,7 @@ def leader(space: Space, settings: WebhookSettings) -> Iterator[Replica]:
 
 @contextlib.contextmanager
 def removed(space: Space, settings: WebhookSettings) -> Iterator[None]:
-    """At the end of the block the configuration is gone, whoever has made it."""
+    """At the end of the block the configuration is gone."""
     try:
         yield
     finally:

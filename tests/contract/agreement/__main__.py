@@ -1,4 +1,4 @@
-"""The agreement for people: `python -m tests.contract.agreement run --cases 10000` and `… replay FILE`.
+"""The agreement by hand: `python -m tests.contract.agreement run --cases 10000` and `… replay FILE`.
 
 Each starts a real control plane of its own, and leaves nothing behind but the files of disagreements.
 """
@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.contract.agreement.run import how_to_replay, replayed, rolled_worlds, told, tried
+from tests.contract.agreement.run import describe, how_to_replay, replay, roll_worlds, run_cases
 from tests.testbed import TestbedUnavailable
 from tests.testbed.binaries import binaries
 from tests.testbed.cluster import ControlPlane
@@ -26,7 +26,7 @@ def main() -> int:
 
 
 def _run(cluster: ControlPlane, options: argparse.Namespace) -> int:
-    tally = tried(cluster, rolled_worlds(cluster.version, options.seed), options.cases)
+    tally = run_cases(cluster, roll_worlds(cluster.version, options.seed), options.cases)
     print(tally.table())
     if tally.disagreements:
         print(how_to_replay(tally))
@@ -34,9 +34,9 @@ def _run(cluster: ControlPlane, options: argparse.Namespace) -> int:
 
 
 def _replay(cluster: ControlPlane, paths: list[Path]) -> int:
-    cases = [replayed(cluster, path) for path in paths]
+    cases = [replay(cluster, path) for path in paths]
     for case in cases:
-        print(told(case))
+        print(describe(case))
     return 0 if all(case.agreed for case in cases) else 1
 
 

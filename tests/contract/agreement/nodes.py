@@ -22,7 +22,7 @@ TAINTS: tuple[Json, ...] = (
 )
 
 
-def rolled_node(dice: Dice, name: str, number: int, version: str) -> Json:
+def roll_node(dice: Dice, name: str, number: int, version: str) -> Json:
     made = node(name, number, NodeShape(zones=()), version)
     resources = {
         "cpu": dice.pick(("1500m", "4", "4", "8", "16")),
@@ -62,7 +62,7 @@ def _labels(dice: Dice, name: str) -> dict[str, str]:
     return labels
 
 
-def rolled_csinode(dice: Dice, name: str) -> Json:
+def roll_csinode(dice: Dice, name: str) -> Json:
     """Which storage drivers the node has, and how many volumes each can attach; a driver may have no limit."""
     drivers = []
     for driver in dice.some(DRIVERS, 1, 2):
@@ -70,7 +70,7 @@ def rolled_csinode(dice: Dice, name: str) -> Json:
         if not dice.chance(15):
             entry["allocatable"] = {"count": dice.number(1, 3)}
         drivers.append(entry)
-    return _made("storage.k8s.io/v1", "CSINode", name, spec={"drivers": drivers})
+    return _object("storage.k8s.io/v1", "CSINode", name, spec={"drivers": drivers})
 
 
 def runtime_classes(world: str) -> list[Json]:
@@ -79,8 +79,8 @@ def runtime_classes(world: str) -> list[Json]:
     picky = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}
     group = "node.k8s.io/v1"
     return [
-        _made(group, "RuntimeClass", f"{world}-heavy", handler="runc", overhead=heavy),
-        _made(group, "RuntimeClass", f"{world}-picky", handler="runc", scheduling=picky),
+        _object(group, "RuntimeClass", f"{world}-heavy", handler="runc", overhead=heavy),
+        _object(group, "RuntimeClass", f"{world}-picky", handler="runc", scheduling=picky),
     ]
 
 
@@ -94,11 +94,11 @@ def namespaces(world: str) -> list[Json]:
     }
     found = []
     for name, given in labels.items():
-        made = _made("v1", "Namespace", f"{world}-{name}")
+        made = _object("v1", "Namespace", f"{world}-{name}")
         made["metadata"]["labels"] = given
         found.append(made)
     return found
 
 
-def _made(api_version: str, kind: str, name: str, **fields: object) -> Json:
+def _object(api_version: str, kind: str, name: str, **fields: object) -> Json:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **fields}

@@ -4,9 +4,9 @@ Half of the candidates carry one kind of rule, and are harmless otherwise, so th
 others carry several. Pods that stand there are put on their nodes without being asked, so nodes may hold more than
 they have, and claims for one pod may have two: the scheduler must be agreed with there as well.
 
-Pods that are only nominated to a node hold room, ports and volumes there, and nobody's rules mean them, because about
+Pods that are only nominated to a node hold room, ports and volumes there, and no rule selects them, because about
 rules there is a difference: the scheduler asks twice, with and without those that are nominated to the very node, while
-a plan counts every nominated pod as placed. All pods have one priority, so nobody is preempted.
+a plan counts every nominated pod as placed. All pods have one priority, so no pod is preempted.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tests.contract.agreement.world import FATE, HOLD, Dice, World
 
 HELD = {"NodeResourcesFit": 30, "NodeVolumeLimits": 30, "VolumeRestrictions": 20}
 CARRIED = {"PodAntiAffinity": 5, "PodTopologySpread": 5, "PodAffinity": 5}
-"""How likely it is, in percent, that a pod that stands there holds something, or carries a rule about others."""
+"""How likely it is, in percent, that a pod that runs there holds something, or carries a rule about others."""
 
 Port = tuple[str, int]
 FATES = ("terminating", "Succeeded", "Failed", "pending", "nominated", "resized")
 
 
-def rolled_world(seed: int, version: str, candidates: int = 33) -> World:
+def roll_world(seed: int, version: str, candidates: int = 33) -> World:
     """Always the same for the same seed."""
     dice = Dice(seed)
     world = World(f"w{seed}")
     names = [f"{world.name}-n{number}" for number in range(dice.number(5, 8))]
-    hosts = [nodes.rolled_node(dice, name, number, version) for number, name in enumerate(names)]
+    hosts = [nodes.roll_node(dice, name, number, version) for number, name in enumerate(names)]
     spaces = nodes.namespaces(world.name)
     shelf = storage.Shelf(dice, world.name, names)
     ground = Ground(dice, world.name, names, [made["metadata"]["name"] for made in spaces[:-1]], shelf, version)
@@ -39,7 +39,7 @@ def rolled_world(seed: int, version: str, candidates: int = 33) -> World:
     pods = [_existing(ground, number, taken) for number in range(dice.number(16, 30))]
     kinds = list(RULES)
     world.candidates = [_candidate(ground, number, kinds[number % len(kinds)]) for number in range(candidates)]
-    csinodes = [nodes.rolled_csinode(dice, name) for name in names if not dice.chance(15)]
+    csinodes = [nodes.roll_csinode(dice, name) for name in names if not dice.chance(15)]
     world.objects = [*spaces, *nodes.runtime_classes(world.name), *hosts, *csinodes, *shelf.objects(), *pods]
     return world
 
@@ -66,7 +66,7 @@ def _pod(ground: Ground, name: str) -> Json:
 
 
 def _existing(ground: Ground, number: int, taken: dict[str, set[Port]]) -> Json:
-    """A pod that stands on a node, with rules of its own: those on other pods and what it holds count for the next."""
+    """A pod on a node, with rules of its own: those on other pods and what it holds count for the next."""
     dice = ground.dice
     pod = _pod(ground, f"p{number}")
     name = dice.pick(ground.nodes)
@@ -91,7 +91,7 @@ def _existing(ground: Ground, number: int, taken: dict[str, set[Port]]) -> Json:
 
 
 def _take_ports(ground: Ground, pod: Json, taken: set[Port]) -> None:
-    """Host ports, if nobody has them on that node: where two have one and one of them ends, the scheduler takes the
+    """Host ports, if they are free on that node: where two have one and one of them ends, the scheduler takes the
     port for free, because it keeps a set of them and counts no holders. No scheduler brings that about.
     """
     before = copy.deepcopy(pod["spec"])

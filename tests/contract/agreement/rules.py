@@ -171,7 +171,7 @@ def _pod_term(ground: Ground) -> Json:
         )
         if _takes_negations_for_all(ground.version):
             options = tuple(each for each in options if "matchExpressions" not in each)
-        # Everybody everywhere would mean the guests too: see `roll`.
+        # An empty selector in all namespaces would select the guests too: see `roll`.
         term["namespaceSelector"] = dice.pick(options[1:] if selector == {} else options)
     return term
 

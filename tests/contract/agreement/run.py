@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.contract.agreement.doorkeeper import doorkeeper
-from tests.contract.agreement.roll import rolled_world
+from tests.contract.agreement.roll import roll_world
 from tests.contract.agreement.stage import staged
 from tests.contract.agreement.tally import Tally
 from tests.contract.agreement.trial import Case, Trial
@@ -18,16 +18,16 @@ from tests.contract.agreement.world import World, name_of
 from tests.testbed.cluster import ControlPlane
 
 FOLDER = Path(tempfile.gettempdir()) / "kube-rescheduler-disagreements"
-MOST_WRITTEN = 25  # whoever has so many files needs no more of them
+MOST_WRITTEN = 25  # more files would not help
 
 
-def rolled_worlds(version: str, first_seed: int = 1) -> Iterator[World]:
+def roll_worlds(version: str, first_seed: int = 1) -> Iterator[World]:
     """Without end."""
-    return (rolled_world(seed, version) for seed in count(first_seed))
+    return (roll_world(seed, version) for seed in count(first_seed))
 
 
-def tried(control_plane: ControlPlane, worlds: Iterable[World], cases: int, folder: Path = FOLDER) -> Tally:
-    """At least that many cases, if the worlds have them; disagreements are told at once, and written to the folder."""
+def run_cases(control_plane: ControlPlane, worlds: Iterable[World], cases: int, folder: Path = FOLDER) -> Tally:
+    """Run at least that many cases, if the worlds have them; print disagreements at once, and write them to files."""
     tally = Tally()
     started = time.monotonic()
     with doorkeeper(control_plane) as keeper:
@@ -37,7 +37,7 @@ def tried(control_plane: ControlPlane, worlds: Iterable[World], cases: int, fold
                 for case in trial.cases(world):
                     tally.add(case)
                     if not case.agreed:
-                        print(told(case), flush=True)
+                        print(describe(case), flush=True)
                         _write(case, world, control_plane.version, folder, tally)
             tally.worlds += 1
             tally.seconds = time.monotonic() - started
@@ -55,7 +55,7 @@ def _write(case: Case, world: World, version: str, folder: Path, tally: Tally) -
     tally.written.append(path)
 
 
-def replayed(control_plane: ControlPlane, path: Path) -> Case:
+def replay(control_plane: ControlPlane, path: Path) -> Case:
     """A written case, tried once more on the cluster of today with the feasibility of today."""
     document = json.loads(path.read_text())
     world = World(**document["world"])
@@ -64,7 +64,7 @@ def replayed(control_plane: ControlPlane, path: Path) -> Case:
     return case
 
 
-def told(case: Case) -> str:
+def describe(case: Case) -> str:
     """What each side says."""
     ours = "; ".join(f"{name}: {why}" for name, why in case.refusals.items()) or "could be there"
     verdict = "agreed" if case.agreed else "DISAGREED"

@@ -113,7 +113,7 @@ def _pods_settled(api: Api, world: World) -> bool:
 
 
 def _leaving(world: World) -> list[Json]:
-    """Claims that are deleted and stay, because somebody's finalizer holds them."""
+    """Claims that are deleted and stay, because a finalizer holds them."""
     return [claim for claim in world.of_kind("PersistentVolumeClaim") if "finalizers" in claim["metadata"]]
 
 

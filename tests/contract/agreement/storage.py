@@ -18,7 +18,7 @@ from tests.contract.agreement.world import OLD_REGION, OLD_ZONE, REGION, ZONE, D
 SELECTED_NODE = "volume.kubernetes.io/selected-node"  # where the scheduler wants it made
 WAITING = ("later", "topo", "static", "chosen")
 STUCK = ("stuck", "classless", "unclassed", "taken", "lost", "missing", "leaving")
-"""Never usable: nobody makes it; no class, or one that isn't there; another's volume; no volume; no claim; deleted."""
+"""Never usable: not provisioned; no class, or one that isn't there; another's volume; no volume; no claim; deleted."""
 
 STAYS = "agreement.test/stays"  # the finalizer of claims that are being deleted
 
@@ -80,7 +80,7 @@ class Shelf:
                 made["metadata"]["annotations"] = {SELECTED_NODE: self._dice.pick(self._nodes)}
                 return [made]
             case "static":
-                # Such claims wait for a volume that somebody makes by hand, and here nobody does. We don't look for
+                # Such claims wait for a volume that is created by hand, which does not happen here. We don't look for
                 # one (see the module); the scheduler would.
                 return [_claim(namespace, name, storage_class=f"{self._world}-static")]
             case "stuck":
@@ -92,7 +92,7 @@ class Shelf:
             case "lost":
                 return [_claim(namespace, name, volume=f"{volume}-that-is-not-there")]
             case "taken":
-                owner = {"namespace": namespace, "name": "somebody-else"}
+                owner = {"namespace": namespace, "name": "another"}
                 return [self._volume(volume, owner, kind), _claim(namespace, name, volume=volume)]
         modes = ["ReadWriteOncePod"] if kind == "once" else [self._dice.pick(("ReadWriteOnce", "ReadWriteMany"))]
         owner = {"namespace": namespace, "name": name}

@@ -1,4 +1,4 @@
-"""Counts cases, and tells in a table how many had each answer, and how often each predicate was alone in refusing."""
+"""Counts cases, and shows in a table how many had each answer, and how often each predicate was alone in refusing."""
 
 from __future__ import annotations
 

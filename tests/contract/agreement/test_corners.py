@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.agreement.corners import CORNERS, Corner, corner_world
 from tests.contract.agreement.doorkeeper import doorkeeper
-from tests.contract.agreement.run import told
+from tests.contract.agreement.run import describe
 from tests.contract.agreement.stage import staged
 from tests.contract.agreement.trial import Case, Trial
 from tests.testbed.cluster import ControlPlane
@@ -29,5 +29,5 @@ def asked(control_plane: ControlPlane) -> dict[Corner, list[Case]]:
 
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: corner.__name__)
 def test_both_agree_where(asked: dict[Corner, list[Case]], corner: Corner) -> None:
-    said = "\n".join(told(case) for case in asked[corner])
+    said = "\n".join(describe(case) for case in asked[corner])
     assert all(case.agreed for case in asked[corner]), said

@@ -1,7 +1,7 @@
 """Asks both sides where each candidate could be: our feasibility, and the scheduler, by having the pod bound.
 
 Ours reads the staged cluster as `rescheduler plan` does, so decoding is on trial as well. The scheduler is asked the
-way the product places pods: gate, nominate, ungate (DESIGN fact 2), one case at a time, and each pod is gone before the
+way the product places pods: gate, nominate, ungate, one case at a time, and each pod is gone before the
 next comes. What is asked of ours are the scheduler's own predicates, not the rules that we have besides.
 """
 
@@ -69,7 +69,7 @@ class Case:
         }
 
 
-class Prophet:
+class Predictor:
     """Our answers about a staged world."""
 
     def __init__(self, kubeconfig: str) -> None:
@@ -96,18 +96,18 @@ class Trial:
 
     def cases(self, world: World, nodes: list[str] | None = None) -> Iterator[Case]:
         """Every candidate of a staged world on every node, or on these."""
-        prophet = Prophet(str(self._cluster.kubeconfig))
+        predictor = Predictor(str(self._cluster.kubeconfig))
         for pod in world.candidates:
             for node in nodes or world.nodes:
-                yield self._case(prophet, pod, node)
+                yield self._case(predictor, pod, node)
 
-    def _case(self, prophet: Prophet, pod: Json, node: str) -> Case:
-        refusals = prophet.refusals(pod, node)
+    def _case(self, predictor: Predictor, pod: Json, node: str) -> Case:
+        refusals = predictor.refusals(pod, node)
         case = Case(pod, node, refusals, self._ask(pod, node))
         for looks in range(2, LOOKS + 1):
             if case.agreed:
                 break
-            refusals = Prophet(str(self._cluster.kubeconfig)).refusals(pod, node)
+            refusals = Predictor(str(self._cluster.kubeconfig)).refusals(pod, node)
             case = Case(pod, node, refusals, self._ask(pod, node), looks)
         return case
 
@@ -137,7 +137,7 @@ class Trial:
         for condition in found["status"].get("conditions", ()):
             if condition["type"] == "PodScheduled" and condition.get("reason") not in (None, "SchedulingGated"):
                 if condition["reason"] != "Unschedulable":
-                    return None  # it has tripped over something, and tries again
+                    return None  # the scheduler had an error, and tries again
                 held = HOLD in pod["metadata"]["annotations"] and self._keeper.held(pod)
                 return Answer(yes=held, said=condition.get("message", ""))
         return None

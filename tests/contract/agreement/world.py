@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 FATE = "agreement.test/fate"  # what becomes of an existing pod, see `stage`
 NODE = "agreement.test/node"  # the node that a case asks about; the doorkeeper reads it
-HOLD = "agreement.test/hold"  # the doorkeeper lets nobody through: its claims would wait for a provisioner for ever
+HOLD = "agreement.test/hold"  # the doorkeeper lets no pod through: its claims would wait for a provisioner for ever
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"

@@ -5,7 +5,7 @@
 Each builder makes one row, or a list of rows where an object brings others with it; `cluster` flattens them into a
 ClusterSnapshot and refuses what is surely a slip of the test: duplicates, and pods on nodes that are not there.
 Equal shapes and labels are one object, as readers make them. Keys of nodes and volumes may be written `zone`, `region`
-and `hostname` for the real ones. Nothing is missing from a built cluster: it has all kinds the product knows.
+and `hostname` for the real ones. Nothing is missing from a built cluster: it has all kinds that the product reads.
 """
 
 from __future__ import annotations

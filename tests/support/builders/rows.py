@@ -9,7 +9,7 @@ from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import CONTROL_PLANE_ROLES, MAINTENANCE
 from rescheduler.model.objects import (
     HEALTHY,
     AttachLimits,
@@ -154,9 +154,9 @@ def node(
     if zone is not None:
         carried[ZONE] = zone
     if control_plane:
-        carried[marks.CONTROL_PLANE_ROLES[0]] = ""
+        carried[CONTROL_PLANE_ROLES[0]] = ""
     if maintenance:
-        carried[marks.MAINTENANCE] = "true"
+        carried[MAINTENANCE] = "true"
     listed = {"cpu": cpu, "memory": memory, "pods": pods, **(resources or {})}
     return Node(
         name=name,

@@ -8,7 +8,7 @@ from typing import Unpack
 
 import msgspec
 
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import TEMPLATE_HASH
 from rescheduler.model.objects import Owner, Pod, Workload
 from tests.support.builders.rows import PodOptions, Row, TemplateOptions, pod, shape_of, uid_of
 from tests.support.builders.terms import selector
@@ -34,7 +34,7 @@ def deployment(
     hashed = template_hash or hash_of(name)
     count = len(on) if replicas is None else replicas
     app = _app(name, options)
-    labels = {**app, marks.TEMPLATE_HASH: hashed}
+    labels = {**app, TEMPLATE_HASH: hashed}
     above = _workload("Deployment", name, options, count, app)
     below = _workload("ReplicaSet", f"{name}-{hashed}", options, count, labels)
     above = msgspec.structs.replace(above, recreate=recreate, annotations=annotations or {})
@@ -51,7 +51,7 @@ def replicaset(
     pod_annotations: Texts | None = None,
     **options: Unpack[TemplateOptions],
 ) -> list[Row]:
-    """A ReplicaSet of nobody's, without a template hash, and its pods `<name>-0` and so on."""
+    """A ReplicaSet without an owner and without a template hash, and its pods `<name>-0` and so on."""
     return _alone("ReplicaSet", name, replicas, on, (annotations, pod_annotations), options)
 
 

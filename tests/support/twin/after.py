@@ -20,7 +20,7 @@ def keeps_rules(world: World, pod: Pod, source: str, target: str) -> bool:
 
 
 def _spread_kept(before: World, after: World, moved: Pod) -> bool:
-    """No constraint that speaks of the moved pod ends past its skew, unless it was no better before."""
+    """No constraint that selects the moved pod ends past its skew, unless it was no better before."""
     return all(
         skew(after, holder, constraint) <= max(constraint.max_skew, skew(before, holder, constraint))
         for holder, _ in before.placed()
@@ -30,7 +30,7 @@ def _spread_kept(before: World, after: World, moved: Pod) -> bool:
 
 
 def _affinity_of_others_kept(before: World, after: World, moved: Pod) -> bool:
-    """Whoever had the company that it requires still has it, or needs none as the first of its kind."""
+    """Each pod that had its required company still has it, or needs none as the first of its kind."""
     return all(
         affinity_holds(after.without(other), other, where)
         for other, where in before.placed()

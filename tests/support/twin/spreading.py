@@ -20,13 +20,13 @@ def hard_constraints(pod: Pod) -> list[SpreadConstraint]:
 
 
 def counted(holder: Pod, constraint: SpreadConstraint, other: Pod) -> bool:
-    """Whether the holder's constraint speaks of that pod, wherever it is: the selector, its matchLabelKeys filled."""
+    """Whether the holder's constraint selects that pod, wherever it is: the selector, its matchLabelKeys filled."""
     selector = filled(holder, constraint)
     return selector is not None and other.namespace == holder.namespace and selector.matches(other.labels)
 
 
 def skew(world: World, holder: Pod, constraint: SpreadConstraint) -> int:
-    """How far the fullest domain is above the global minimum, as the filter reckons both for this holder."""
+    """How far the fullest domain is above the global minimum, as the filter counts both for this holder."""
     counts = domain_counts(world, holder, constraint)
     return max(counts.values(), default=0) - global_minimum(counts, constraint)
 

@@ -1,4 +1,4 @@
-"""The scheduler's rules on claims and volumes: where they can be reached, who else uses them, how many fit."""
+"""The scheduler's rules on claims and volumes: where they can be reached, which other pods use them, how many fit."""
 
 from __future__ import annotations
 
