@@ -15,7 +15,7 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.migration.crd import POD_MIGRATION
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import Method
@@ -89,34 +89,34 @@ def test_a_move_that_is_made_is_finished(space: Space, nodes: list[str]) -> None
 def test_the_trace_of_moves_that_were_over_long_ago_goes_and_what_people_wrote_stays(
     space: Space, nodes: list[str]
 ) -> None:
-    theirs = {marks.RESCHEDULING: "disabled", "team": "shop"}
-    trace = {marks.MIGRATION_ID: "old", marks.MIGRATION_STATUS: "completed", marks.MIGRATED_FROM: "node-9"}
+    theirs = {labels.RESCHEDULING: "disabled", "team": "shop"}
+    trace = {labels.MIGRATION_ID: "old", labels.MIGRATION_STATUS: "completed", labels.MIGRATED_FROM: "node-9"}
     body = pod("lone")
     body["metadata"] |= {
-        "labels": theirs | trace | {marks.MIGRATION_REASON: "LoadBalancing"},
-        "annotations": {marks.ORIGINAL_POD: "1-2", marks.ORIGINAL_POD_NAME: "x", marks.EVICTION_COST: "5"},
+        "labels": theirs | trace | {labels.MIGRATION_REASON: "LoadBalancing"},
+        "annotations": {labels.ORIGINAL_POD: "1-2", labels.ORIGINAL_POD_NAME: "x", labels.EVICTION_COST: "5"},
     }
     space.create(body)
     planned = clean_up(space.cluster, "--dry-run")
     assert f"patch Pod {space.name}/lone: take the trace of its move off (dry run)" in planned.out
-    assert marks.MIGRATION_ID in space.get("Pod", "lone")["metadata"]["labels"]
+    assert labels.MIGRATION_ID in space.get("Pod", "lone")["metadata"]["labels"]
     ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
     metadata = space.get("Pod", "lone")["metadata"]
-    labels = {key: value for key, value in metadata["labels"].items() if not key.startswith("topology.")}
-    assert (labels, metadata["annotations"]) == (theirs, {marks.EVICTION_COST: "5"})
+    left = {key: value for key, value in metadata["labels"].items() if not key.startswith("topology.")}
+    assert (left, metadata["annotations"]) == (theirs, {labels.EVICTION_COST: "5"})
 
 
 def ours_on(body: Json) -> list[str]:
     """Labels and annotations of ours."""
     metadata = body["metadata"]
     keys = [*(metadata.get("labels") or {}), *(metadata.get("annotations") or {})]
-    return [key for key in keys if key.startswith((marks.PREFIX, marks.OWN_PREFIX))]
+    return [key for key in keys if key.startswith((labels.PREFIX, labels.OWN_PREFIX))]
 
 
 def test_what_is_in_another_namespace_is_found_also_where_there_is_no_lease(space: Space) -> None:
     """Leader election may be off, and somebody may have deleted the Lease."""
-    ours = {"labels": {marks.MANAGED_BY: marks.MANAGER}}
+    ours = {"labels": {labels.MANAGED_BY: labels.MANAGER}}
     secret, state = f"/api/v1/namespaces/{space.name}/secrets", f"/api/v1/namespaces/{space.name}/configmaps"
     space.api.post(secret, {"metadata": ours | {"name": "kube-rescheduler-webhook"}})
     space.api.post(state, {"metadata": ours | {"name": "kube-rescheduler-state"}, "data": {"paused": "false"}})
@@ -163,7 +163,7 @@ def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, no
     space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
     Moves(space).order("waiting", migration_spec("web"))
     path = f"/api/v1/nodes/{nodes[0]}"
-    label = {"labels": {marks.MAINTENANCE: "true"}, "annotations": {marks.CORDONED: "2026-01-01T00:00:00Z"}}
+    label = {"labels": {labels.MAINTENANCE: "true"}, "annotations": {labels.CORDONED: "2026-01-01T00:00:00Z"}}
     space.api.patch(path, {"metadata": label, "spec": {"unschedulable": True}})
     ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
@@ -172,8 +172,8 @@ def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, no
     assert "1 migration removed" in ran.said
     node = space.api.get(path)
     assert not node["spec"].get("unschedulable")
-    assert marks.CORDONED not in (node["metadata"].get("annotations") or {})
-    space.api.patch(path, {"metadata": {"labels": {marks.MAINTENANCE: None}}})
+    assert labels.CORDONED not in (node["metadata"].get("annotations") or {})
+    space.api.patch(path, {"metadata": {"labels": {labels.MAINTENANCE: None}}})
     assert settled(space, 2) == before
     assert space.api.get(LEASES)["items"] == []
     again = clean_up(space.cluster, "--yes")
@@ -182,13 +182,13 @@ def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, no
 
 
 def test_records_of_failures_and_the_webhook_with_its_secret_go(space: Space, nodes: list[str]) -> None:
-    noted = {marks.FAILURES: '{"count":1}', "team.example/owner": "shop"}
+    noted = {labels.FAILURES: '{"count":1}', "team.example/owner": "shop"}
     for body in (deployment("web", 1), daemon_set("agent"), pod("lone")):
         body["metadata"]["annotations"] = dict(noted)
         space.create(body)
     space.rolled_out("web")
-    assert marks.FAILURES in notes(space, "ReplicaSet"), "the Deployment's controller copies annotations"
-    ours = {"name": "kube-rescheduler", "labels": {marks.MANAGED_BY: marks.MANAGER}}
+    assert labels.FAILURES in notes(space, "ReplicaSet"), "the Deployment's controller copies annotations"
+    ours = {"name": "kube-rescheduler", "labels": {labels.MANAGED_BY: labels.MANAGER}}
     space.api.post(WEBHOOKS, {"metadata": ours, "webhooks": []})
     secret = {"metadata": ours | {"name": "kube-rescheduler-webhook"}}
     space.api.post("/api/v1/namespaces/default/secrets", secret)
@@ -197,9 +197,9 @@ def test_records_of_failures_and_the_webhook_with_its_secret_go(space: Space, no
     ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
     for kind in ("Deployment", "ReplicaSet", "DaemonSet"):
-        assert marks.FAILURES not in notes(space, kind), kind
+        assert labels.FAILURES not in notes(space, kind), kind
         assert notes(space, kind)["team.example/owner"] == "shop"
-    assert marks.FAILURES not in space.get("Pod", "lone")["metadata"]["annotations"]
+    assert labels.FAILURES not in space.get("Pod", "lone")["metadata"]["annotations"]
     assert "delete MutatingWebhookConfiguration kube-rescheduler" in ran.out
     assert "delete Secret default/kube-rescheduler-webhook" in ran.out
     assert "kube-rescheduler" not in [name_of(each) for each in space.api.get(WEBHOOKS)["items"]]

@@ -10,8 +10,8 @@ import pytest
 
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import CORDONED, MAINTENANCE
 from rescheduler.runtime.maintenance import CordonController
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.watching import SECONDS, Watched, watched
@@ -26,7 +26,7 @@ class OneNode:
         self._path = f"/api/v1/nodes/{name}"
 
     def label(self, value: str | None) -> None:
-        self._patch({"metadata": {"labels": {marks.MAINTENANCE: value}}})
+        self._patch({"metadata": {"labels": {MAINTENANCE: value}}})
 
     def cordon(self, *, closed: bool) -> None:
         self._patch({"spec": {"unschedulable": closed or None}})
@@ -34,7 +34,7 @@ class OneNode:
     def state(self) -> tuple[bool, bool]:
         """Is it cordoned; and does it say that it was by us?"""
         found: Json = self.cluster.api.get(self._path)
-        return bool(found["spec"].get("unschedulable")), marks.CORDONED in (found["metadata"].get("annotations") or {})
+        return bool(found["spec"].get("unschedulable")), CORDONED in (found["metadata"].get("annotations") or {})
 
     def _patch(self, body: Json) -> None:
         self.cluster.api.patch(self._path, body)
@@ -74,9 +74,9 @@ async def known(seen: Watched, node: OneNode) -> None:
     async with asyncio.timeout(SECONDS):
         while True:
             row, live = seen.cache.row("Node", node.name), node.cluster.api.get(f"/api/v1/nodes/{node.name}")
-            label = (live["metadata"].get("labels") or {}).get(marks.MAINTENANCE)
+            label = (live["metadata"].get("labels") or {}).get(MAINTENANCE)
             state = (row.unschedulable, row.cordoned) if row is not None else None
-            if state == node.state() and row.labels.get(marks.MAINTENANCE) == label:
+            if state == node.state() and row.labels.get(MAINTENANCE) == label:
                 return
             await asyncio.sleep(0.02)
 

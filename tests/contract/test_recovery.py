@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import MIGRATED_FROM, MIGRATION_STATUS, ORIGINAL_POD, ORIGINAL_POD_NAME, RESCHEDULING
 from rescheduler.model.policy import Policy
 from tests.support.both_clusters import Space, is_ready, name_of
+from tests.support.failure_records import annotations_of, event_reasons, record, retried
 from tests.support.manifests import daemon_set, deployment, gated, job, pod, replica_set, stateful_set
 from tests.support.misbehaviour import Misbehaviour
-from tests.support.recovery import QUICK, notes, record, recovering, retried, told
+from tests.support.recovery import QUICK, recovering
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
@@ -76,11 +77,11 @@ def test_the_pods_of_a_deployment_that_crash_on_a_node_are_made_again_elsewhere(
         loop.counts(rescheduled=2)
     found = record(space, "Deployment", "web")
     assert (found["count"], places(found)) == (2, {nodes[0]: "CrashLoopBackOff"})
-    assert notes(space, "Deployment", "web")["example.com/other"] == "kept"
-    assert notes(space, "Deployment", "web")["deployment.kubernetes.io/revision"] == "1"
-    assert told(space, "web") == ["PodRescheduled"] * 2
+    assert annotations_of(space, "Deployment", "web")["example.com/other"] == "kept"
+    assert annotations_of(space, "Deployment", "web")["deployment.kubernetes.io/revision"] == "1"
+    assert event_reasons(space, "web") == ["PodRescheduled"] * 2
     for each in before:
-        assert told(space, name_of(each)) == ["PodRescheduled"]
+        assert event_reasons(space, name_of(each)) == ["PodRescheduled"]
 
 
 def test_a_replica_set_of_its_own_keeps_its_own_record(space: Space, nodes: list[str]) -> None:
@@ -113,7 +114,7 @@ def test_a_pod_of_a_daemon_set_is_restarted_where_it_is_as_often_as_it_may(space
     assert {name: each["count"] for name, each in found.items()} == {nodes[0]: 2}
     everywhere = sorted(nodes)
     until("one is on each node", lambda: sorted(space.bound(name_of(e)) for e in space.pods("agent")) == everywhere)
-    assert told(space, "agent") == ["PodRestarted", "PodRestarted", "RetriesExhausted"]
+    assert event_reasons(space, "agent") == ["PodRestarted", "PodRestarted", "RetriesExhausted"]
 
 
 def restarted(body: Json) -> Json:
@@ -131,7 +132,7 @@ def test_a_pod_of_a_job_is_made_again_as_long_as_the_job_goes_on(space: Space, n
     since = space.version("Pod")
     failing_on(space, nodes[0], nodes, body)
     with recovering(space.cluster) as loop:
-        until("it is told", lambda: "RecoveryRefused" in told(space, "work"), seconds=120)
+        until("it is told", lambda: "RecoveryRefused" in event_reasons(space, "work"), seconds=120)
         assert loop.counted == {"rescheduled": 2}
     assert record(space, "Job", "work")["count"] == 2
     space.create(gated("end"))  # when the watch tells of it, it has told of all that came before
@@ -177,9 +178,9 @@ def test_a_single_pod_is_made_again_under_the_marks_of_a_move(space: Space, node
     assert after["spec"]["nodeName"] != nodes[0], "it avoids the node by itself, without webhook and cordon"
     labels, said = after["metadata"]["labels"], after["metadata"]["annotations"]
     assert labels["tier"] == "gold"
-    assert (labels[marks.MIGRATION_STATUS], labels[marks.MIGRATED_FROM]) == ("completed", nodes[0])
-    assert said[marks.ORIGINAL_POD] == before["metadata"]["uid"]
-    assert (said[marks.ORIGINAL_POD_NAME], said["example.com/other"]) == ("web", "kept")
+    assert (labels[MIGRATION_STATUS], labels[MIGRATED_FROM]) == ("completed", nodes[0])
+    assert said[ORIGINAL_POD] == before["metadata"]["uid"]
+    assert (said[ORIGINAL_POD_NAME], said["example.com/other"]) == ("web", "kept")
     found = record(space, "Pod", name_of(after))
     assert (found["count"], places(found)) == (1, {nodes[0]: "CrashLoopBackOff"})
 
@@ -197,18 +198,18 @@ def test_a_pod_that_its_kubelet_evicted_is_recorded_and_cleared_away(space: Spac
 
 def test_pods_that_nobody_asked_for_or_that_opted_out_are_left_alone(space: Space, nodes: list[str]) -> None:
     opted_out = retried(crashes(deployment("out", 1)))
-    opted_out["spec"]["template"]["metadata"]["labels"][marks.RESCHEDULING] = "disabled"
+    opted_out["spec"]["template"]["metadata"]["labels"][RESCHEDULING] = "disabled"
     for body in (opted_out, crashes(deployment("quiet", 1)), retried(crashes(deployment("web", 1)), "1")):
         space.create(body)
     before = {name: space.exactly(name, 1)[0]["metadata"]["uid"] for name in ("out", "quiet")}
     with recovering(space.cluster) as loop:
         loop.counts(rescheduled=1, exhausted=1)
-        until("it is told", lambda: "RecoveryRefused" in told(space, "out"))
+        until("it is told", lambda: "RecoveryRefused" in event_reasons(space, "out"))
     for name, uid in before.items():
         assert record(space, "Deployment", name) == {}
         assert [each["metadata"]["uid"] for each in space.pods(name)] == [uid]
-    assert set(told(space, "out")) == {"RecoveryRefused"}
-    assert told(space, "quiet") == []
+    assert set(event_reasons(space, "out")) == {"RecoveryRefused"}
+    assert event_reasons(space, "quiet") == []
 
 
 @pytest.fixture

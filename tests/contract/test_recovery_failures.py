@@ -10,9 +10,10 @@ import pytest
 from rescheduler.model import labels
 from tests.contract.test_recovery import failing_on, only, places, well
 from tests.support.both_clusters import Space, is_ready, name_of
+from tests.support.failure_records import event_reasons, record, retried
 from tests.support.manifests import deployment, pod
 from tests.support.misbehaviour import Misbehaviour
-from tests.support.recovery import QUICK, record, recovering, retried, told
+from tests.support.recovery import QUICK, recovering
 from tests.testbed.processes import until
 
 
@@ -67,7 +68,7 @@ def test_the_misspelt_annotation_works_and_people_are_told_how_to_spell_it(space
     before = failing_on(space, nodes[0], nodes, body)
     with space.cordoned(nodes[0]), recovering(space.cluster):
         well(space, "web", 1, before)
-        until("people are told", lambda: "RetriesMisspelt" in told(space, "web"))
+        until("people are told", lambda: "RetriesMisspelt" in event_reasons(space, "web"))
     assert record(space, "Deployment", "web")["count"] == 1
 
 
@@ -75,7 +76,7 @@ def test_a_number_that_is_none_is_told_and_nothing_is_done(space: Space, nodes: 
     body = Misbehaviour("CrashLoopBackOff", on=[nodes[0]], restarts_every=0.2).of(deployment("web", 1))
     before = failing_on(space, nodes[0], nodes, retried(body, "three"))
     with recovering(space.cluster):
-        until("people are told", lambda: "RetriesInvalid" in told(space, "web"))
+        until("people are told", lambda: "RetriesInvalid" in event_reasons(space, "web"))
         (still,) = space.pods("web")
     assert still["metadata"]["uid"] == before[0]["metadata"]["uid"]
     assert not record(space, "Deployment", "web")
@@ -91,5 +92,5 @@ def test_a_pod_that_nobody_manages_stays_where_a_quota_refuses_another_and_peopl
     lone = Misbehaviour("CrashLoopBackOff", restarts_every=0.2).of(retried(pod("lone")))
     before = failing_on(space, nodes[0], nodes, lone)
     with recovering(space.cluster):
-        until("people are told", lambda: "RecoveryRefused" in told(space, "lone"))
+        until("people are told", lambda: "RecoveryRefused" in event_reasons(space, "lone"))
         assert space.get("Pod", "lone")["metadata"]["uid"] == before[0]["metadata"]["uid"]

@@ -11,11 +11,12 @@ from rescheduler.migration.commands import Command, Verb
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.failure_records import annotations_of, event_reasons, record, retried
 from tests.support.manifests import deployment, on, pod, stateful_set
 from tests.support.migrations import Fuse
 from tests.support.misbehaviour import Misbehaviour, kubelet_dies, kubelet_recovers, misbehaves
 from tests.support.pod_migrations import replace
-from tests.support.recovery import QUICK, notes, record, recovering, retried, told
+from tests.support.recovery import QUICK, recovering
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 
@@ -88,7 +89,7 @@ def test_whoever_comes_after_a_kill_counts_each_pod_once(space: Space, nodes: li
         until("nobody is awaited any more", lambda: "pending" not in record(space, "Deployment", "web"))
     assert len([each for each in space.exactly("web", 3) if space.ready(name_of(each))]) == 3
     assert record(space, "Deployment", "web")["count"] == 3
-    assert told(space, "web").count("PodRescheduled") <= 3
+    assert event_reasons(space, "web").count("PodRescheduled") <= 3
 
 
 @pytest.mark.parametrize("after", ["patch Pod", "create Pod", "delete Pod"])
@@ -126,7 +127,7 @@ def test_whatever_others_write_meanwhile_stays_and_the_failure_is_counted(space:
         another(space, before)
         loop.counts(rescheduled=1)
     assert loop.fuse.written[:3] == ["patch Deployment refused"] * 3
-    assert notes(space, "Deployment", "web")["example.com/other"] == "2"
+    assert annotations_of(space, "Deployment", "web")["example.com/other"] == "2"
     assert record(space, "Deployment", "web")["count"] == 1
 
 
@@ -138,7 +139,7 @@ def test_when_the_budget_is_spent_that_is_told_once_and_nothing_more_is_done(spa
         many = restarts(last) + 10
         space.reaches("Pod", name_of(last), "crashes on and on", lambda found: restarts(found) >= many)
         assert loop.counted == {"rescheduled": 2, "exhausted": 1}
-    assert told(space, "web") == ["PodRescheduled", "PodRescheduled", "RetriesExhausted"]
+    assert event_reasons(space, "web") == ["PodRescheduled", "PodRescheduled", "RetriesExhausted"]
     assert name_of(last) != name_of(before)
     with recovering(space.cluster, replace(QUICK, fault_nodes=100)) as successor:
         space.patch("Deployment", "web", {"metadata": {"annotations": {labels.SCHEDULING_RETRIES: "3"}}})
@@ -154,7 +155,7 @@ def test_what_fails_everywhere_is_told_to_be_the_workloads_own_fault(space: Spac
         first = space.bound("db-0")
         stack.enter_context(space.cordoned(first))
         loop.counts(at_fault=1)
-    assert "WorkloadAtFault" in told(space, "db")
+    assert "WorkloadAtFault" in event_reasons(space, "db")
 
 
 def test_a_workload_that_is_well_again_has_a_clean_record_and_its_other_notes(space: Space, nodes: list[str]) -> None:
@@ -163,10 +164,10 @@ def test_a_workload_that_is_well_again_has_a_clean_record_and_its_other_notes(sp
     with recovering(space.cluster, replace(QUICK, clear_after=3.0)) as loop:
         loop.counts(recovered=1)
         until("no copy is left", lambda: not [each for each in space.list("ReplicaSet") if has_record(each)])
-    said = notes(space, "Deployment", "web")
+    said = annotations_of(space, "Deployment", "web")
     assert labels.FAILURES not in said
     assert (said["example.com/other"], said[labels.SCHEDULING_RETRIES]) == ("kept", "3")
-    assert told(space, "web") == ["PodRescheduled", "Recovered"]
+    assert event_reasons(space, "web") == ["PodRescheduled", "Recovered"]
 
 
 def has_record(found: Json) -> bool:
@@ -209,7 +210,7 @@ def test_the_pods_of_a_node_that_dies_are_made_again_elsewhere(space: Space, nod
         kubelet_dies(space.api, frail)
         for app in ("web", "single"):
             space.ready(name_of(another(space, before[app], seconds=MINUTES)))
-        until("it is told", lambda: "NoNodeLeft" in told(space, "pinned"), seconds=MINUTES)
+        until("it is told", lambda: "NoNodeLeft" in event_reasons(space, "pinned"), seconds=MINUTES)
     found = record(space, "Deployment", "web")
     assert {node: each["reason"] for node, each in found["nodes"].items()} == {frail: "NodeNotReady"}
     assert space.get("Pod", "pinned")["metadata"]["uid"] == before["pinned"]["metadata"]["uid"]

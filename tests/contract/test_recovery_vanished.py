@@ -11,9 +11,10 @@ import pytest
 
 from rescheduler.model.json import Json
 from tests.support.both_clusters import Items, Space, is_ready, name_of
+from tests.support.failure_records import event_reasons, record, retried
 from tests.support.manifests import daemon_set, gated, prefers, stateful_set
 from tests.support.misbehaviour import Misbehaviour
-from tests.support.recovery import QUICK, record, recovering, retried, told
+from tests.support.recovery import QUICK, recovering
 from tests.testbed.processes import until
 
 TURNED_AWAY = Misbehaviour("OutOfcpu")
@@ -59,7 +60,7 @@ def test_each_pod_of_a_stateful_set_that_fails_is_recorded_and_counted_once(
     for name, count in expected.items():
         places = entries(space)[name]["nodes"]
         assert {node: each["reason"] for node, each in places.items()} == {nodes[0]: reason}
-        assert told(space, name) == ["PodRescheduled"] * count
+        assert event_reasons(space, name) == ["PodRescheduled"] * count
 
 
 def test_a_stateful_set_that_fails_for_good_uses_up_the_budget_of_each_pod(space: Space, nodes: list[str]) -> None:

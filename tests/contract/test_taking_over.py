@@ -9,9 +9,10 @@ from rescheduler.model.json import Json
 from rescheduler.recovery.record import REASON
 from tests.contract.test_recovery import crashes, failing_on, is_crashing, places, well
 from tests.support.both_clusters import Space, name_of
+from tests.support.failure_records import annotations_of, event_reasons, record, retried
 from tests.support.manifests import deployment, pod, stateful_set
 from tests.support.migrations import Fuse
-from tests.support.recovery import notes, record, recovering, retried, told
+from tests.support.recovery import recovering
 from tests.testbed.processes import until
 
 
@@ -22,7 +23,7 @@ def left(times: int, hosts: str, *nodes: str) -> str:
 
 def taken(space: Space, kind: str, name: str) -> Json:
     """Our record, when theirs is gone."""
-    until(f"{kind} {name} is taken over", lambda: labels.KSE_RECORDS[kind] not in notes(space, kind, name))
+    until(f"{kind} {name} is taken over", lambda: labels.KSE_RECORDS[kind] not in annotations_of(space, kind, name))
     return record(space, kind, name)
 
 
@@ -33,9 +34,9 @@ def test_a_deployment_that_is_well_avoids_at_once_where_its_pods_failed(space: S
     with recovering(space.cluster):
         found = taken(space, "Deployment", "web")
     assert (found["count"], places(found)) == (2, {nodes[0]: REASON})
-    assert notes(space, "Deployment", "web")["example.com/other"] == "kept"
-    assert notes(space, "Deployment", "web")["deployment.kubernetes.io/revision"] == "1"
-    assert told(space, "web") == ["RecordTakenOver"]
+    assert annotations_of(space, "Deployment", "web")["example.com/other"] == "kept"
+    assert annotations_of(space, "Deployment", "web")["deployment.kubernetes.io/revision"] == "1"
+    assert event_reasons(space, "web") == ["RecordTakenOver"]
 
 
 def test_the_retries_that_are_left_count(space: Space, nodes: list[str]) -> None:
@@ -46,7 +47,7 @@ def test_the_retries_that_are_left_count(space: Space, nodes: list[str]) -> None
         loop.counts(rescheduled=1)
     found = record(space, "Deployment", "web")
     assert (found["count"], places(found)) == (2, {nodes[0]: "CrashLoopBackOff", nodes[1]: REASON})
-    assert labels.KSE_RECORDS["Deployment"] not in notes(space, "Deployment", "web")
+    assert labels.KSE_RECORDS["Deployment"] not in annotations_of(space, "Deployment", "web")
 
 
 def test_retries_that_are_used_up_stay_so(space: Space, nodes: list[str]) -> None:
@@ -85,9 +86,9 @@ def test_what_makes_no_sense_is_told_and_left_and_harms_nothing(space: Space, no
     with space.cordoned(nodes[0]), recovering(space.cluster) as loop:
         well(space, "web", 1, before)
         loop.counts(rescheduled=1)
-    assert notes(space, "Deployment", "web")[labels.KSE_RECORDS["Deployment"]] == "[broken"
+    assert annotations_of(space, "Deployment", "web")[labels.KSE_RECORDS["Deployment"]] == "[broken"
     assert record(space, "Deployment", "web")["count"] == 1
-    assert told(space, "web") == ["PodRescheduled", "RecordUnreadable"]
+    assert event_reasons(space, "web") == ["PodRescheduled", "RecordUnreadable"]
 
 
 def test_a_controller_that_is_killed_right_after_the_write_has_lost_nothing_and_counts_nothing_twice(
@@ -111,13 +112,13 @@ def test_copies_on_replica_sets_go_though_the_controller_was_killed_before_it_ca
     space.rolled_out("web")
     (copy,) = space.list("ReplicaSet")
     key = labels.KSE_RECORDS["Deployment"]
-    assert key in notes(space, "ReplicaSet", name_of(copy)), "the Deployment's controller copies annotations"
+    assert key in annotations_of(space, "ReplicaSet", name_of(copy)), "the Deployment's controller copies annotations"
     with recovering(space.cluster, fuse=Fuse(writes=1)) as loop:
         loop.is_killed()
     assert taken(space, "Deployment", "web")["count"] == 1
-    assert key in notes(space, "ReplicaSet", name_of(copy))
+    assert key in annotations_of(space, "ReplicaSet", name_of(copy))
     with recovering(space.cluster):
-        until("the copy is gone", lambda: key not in notes(space, "ReplicaSet", name_of(copy)))
+        until("the copy is gone", lambda: key not in annotations_of(space, "ReplicaSet", name_of(copy)))
     assert record(space, "Deployment", "web")["count"] == 1
 
 
@@ -127,9 +128,9 @@ def test_starting_again_changes_nothing_that_was_taken_over(space: Space, nodes:
     space.rolled_out("web")
     with recovering(space.cluster):
         taken(space, "Deployment", "web")
-    before = notes(space, "Deployment", "web")
+    before = annotations_of(space, "Deployment", "web")
     space.create(retried(deployment("other", 1), **theirs))
     with recovering(space.cluster):
         taken(space, "Deployment", "other")
-    assert notes(space, "Deployment", "web") == before
-    assert told(space, "web") == ["RecordTakenOver"]
+    assert annotations_of(space, "Deployment", "web") == before
+    assert event_reasons(space, "web") == ["RecordTakenOver"]

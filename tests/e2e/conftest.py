@@ -64,7 +64,7 @@ def loaded_node(space: Space, nodes: list[str]) -> str:
 
 
 def forget_controllers(api: Api) -> None:
-    """Their Leases in namespaces that take a while to go: commands of the next scenario would ask who holds them."""
+    """Their Leases in namespaces that take a while to go: commands of the next scenario would look at their holders."""
     for each in api.get(f"{LEASES}?fieldSelector=metadata.name=kube-rescheduler")["items"]:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{each['metadata']['namespace']}/leases/kube-rescheduler"
         try:

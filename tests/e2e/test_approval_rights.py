@@ -1,4 +1,4 @@
-"""Scenario: a person who has rights in his own namespace only approves of what is there, and of nothing else."""
+"""Scenario: a user with rights in one namespace approves only what is there, and of nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kind(cluster: ClusterUnderTest) -> Iterator[None]:
 
 @pytest.fixture
 def jane(cluster: ClusterUnderTest, space: Space) -> Path:
-    """The kubeconfig of somebody who may look at and change PodMigrations in the test's namespace."""
+    """The kubeconfig of a user who may look at and change PodMigrations in the test's namespace."""
     rules = [{"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["get", "list", "patch"]}]
     group, path = {"apiGroup": "rbac.authorization.k8s.io"}, RIGHTS.format(space.name)
     space.api.post(f"{path}/roles", {"metadata": {"name": "approver"}, "rules": rules})

@@ -56,7 +56,7 @@ def test_a_skewed_cluster_reaches_balance_and_no_workload_notices(
 
 
 def told_where_it_landed(space: Space, migration: Json) -> None:
-    """Nothing steers a StatefulSet's pod yet: it lands where the scheduler likes, and the migration tells where."""
+    """Nothing steers a StatefulSet's pod yet: it lands where the scheduler likes, and the migration says where."""
     status, pod = migration["status"], space.get("Pod", migration["spec"]["pod"]["name"])
     if pod["metadata"]["labels"].get(MIGRATION_ID) != name_of(migration):
         return  # it was moved on by another migration

@@ -86,7 +86,7 @@ def test_an_upgrade_leaves_the_webhook_as_the_leader_registered_it(
     space: Space, installation: Installation, tmp_path: Path
 ) -> None:
     installation.install()
-    assert not space.api.get(CONFIGURATION).get("webhooks")  # until somebody serves it
+    assert not space.api.get(CONFIGURATION).get("webhooks")  # until a replica serves it
     with Replica(installation.release, tmp_path / "only", installation.webhook) as replica:
         replica.becomes_ready()
         until("the webhook is in force", lambda: is_in_force(replica), [replica])
@@ -110,7 +110,7 @@ def test_a_release_of_another_name_elsewhere_works_keeps_a_second_one_out_and_le
         refused = installation.helm.ran(*second, *flags)
         assert refused.returncode == 1
         assert f"installed already, as release {MOVER} in the namespace {ELSEWHERE}" in refused.stderr
-    # One that changes nothing may look on, and is in nobody's way.
+    # One that changes nothing may run beside it.
     installation.helm(*second, "--set", "crds.by=nobody,dryRun=true", *WAITING)
     elsewhere.upgrade({"replicas": 1})
     installation.uninstall()

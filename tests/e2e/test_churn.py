@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.controller_process import QUICK, Controller, write_config
 from tests.support.migrations import MIGRATIONS
@@ -26,7 +26,7 @@ DEEDS = 25
 SEED = 5
 STRATEGIES = ["LoadBalancing", "NodeMaintenance", "ResourceOptimization"]
 GONE_MEANWHILE = (404, 409)
-UNDER_WAY = (marks.WITHHELD, marks.COST_BEFORE, marks.MARKS_BEFORE, marks.PAUSED_BY, marks.AFFINITY_BEFORE)
+UNDER_WAY = (labels.WITHHELD, labels.COST_BEFORE, labels.MARKS_BEFORE, labels.PAUSED_BY, labels.AFFINITY_BEFORE)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ class People:
         spec = {key: value for key, value in old["spec"].items() if key != "paused"}  # their manifest has it not
         metadata = {"name": app, "labels": {"app": app}}
         self.space.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
-        return f"delete {app}, and make it anew"
+        return f"delete {app}, and create it again"
 
     def _cordon_and_open(self) -> str:
         node = self._lot.choice(self._nodes)
@@ -98,7 +98,7 @@ class People:
     def _maintain(self) -> str:
         node, path = self._lot.choice(self._nodes), "/api/v1/nodes/"
         value = self._lot.choice(["true", None])
-        self.space.api.patch(path + node, {"metadata": {"labels": {marks.MAINTENANCE: value}}})
+        self.space.api.patch(path + node, {"metadata": {"labels": {labels.MAINTENANCE: value}}})
         return f"maintenance of {node}: {value}"
 
     def _forbid(self) -> str:
@@ -117,26 +117,26 @@ class People:
     def end(self) -> None:
         """All nodes are open again."""
         for node in self._nodes:
-            self.space.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {marks.MAINTENANCE: None}}})
+            self.space.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {labels.MAINTENANCE: None}}})
 
 
 def traces(space: Space) -> Iterator[str]:
     """What is left of moves that are not under way any more."""
     for kind in ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"):
         for body in space.list(kind):
-            labels, notes = body["metadata"].get("labels") or {}, body["metadata"].get("annotations") or {}
+            pod_labels, notes = body["metadata"].get("labels") or {}, body["metadata"].get("annotations") or {}
             left = [key for key in UNDER_WAY if key in notes]
             if kind == "Pod":
                 left += ["gate"] if body["spec"].get("schedulingGates") else []
-                left += ["cost"] if marks.DELETION_COST in notes else []
-                left += ["status"] if labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS else []
+                left += ["cost"] if labels.DELETION_COST in notes else []
+                left += ["status"] if pod_labels.get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS else []
             else:
-                left += ["id"] if marks.MIGRATION_ID in labels | notes else []
+                left += ["id"] if labels.MIGRATION_ID in pod_labels | notes else []
                 left += ["paused"] if body["spec"].get("paused") else []
             if left:
                 yield f"{kind} {name_of(body)}: {', '.join(left)}"
     for node in space.api.get("/api/v1/nodes")["items"]:
-        if node["spec"].get("unschedulable") or marks.CORDONED in (node["metadata"].get("annotations") or {}):
+        if node["spec"].get("unschedulable") or labels.CORDONED in (node["metadata"].get("annotations") or {}):
             yield f"Node {name_of(node)}: cordoned"
 
 
@@ -159,7 +159,7 @@ def plans_anew(controller: Controller) -> None:
         return sum(each["msg"] == "planned" for each in controller.said())
 
     before = plans()
-    until("it plans anew", lambda: plans() > before, [controller])
+    until("it plans again", lambda: plans() > before, [controller])
 
 
 def comes_to_rest(people: People, controller: Controller) -> None:

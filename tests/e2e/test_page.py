@@ -31,7 +31,7 @@ KEEP_STEPS = """() => {
     document.querySelectorAll("[data-step]").forEach((row) => window.stepsShown.push(row.dataset.step));
   new MutationObserver(keep).observe(document.body, {subtree: true, childList: true, attributes: true});
 }"""
-"""Every step that the page ever shows is kept, whenever somebody looks."""
+"""Every step that the page ever shows is kept, whenever a test looks."""
 MAY_MOVE = {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["create"]}
 MAY_PAUSE = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": [STATE]}
 
@@ -128,8 +128,8 @@ def test_somebody_without_rights_is_told_so_and_nothing_is_moved(
         sign_in(visit, token_of(web, "reader"))
         assert visit.page.get_attribute("#pause", "aria-disabled") == "true"
         asks_to_move(visit, web, pod, place_for(web, nodes, pod))
-        told = f"system:serviceaccount:{web.name}:reader may not create podmigrations"
-        visit.until("it is told", lambda: told in visit.page.inner_text("dialog"))
+        sentence = f"system:serviceaccount:{web.name}:reader may not create podmigrations"
+        visit.until("it is shown", lambda: sentence in visit.page.inner_text("dialog"))
     assert migrations(web) == []
 
 
@@ -154,7 +154,7 @@ def test_rescheduling_is_paused_and_resumed_and_everybody_sees_it(browser: Brows
         boss.page.click("#dialog-ok")
         watcher.page.wait_for_selector("#resume")
         watcher.until("the reason is shown", lambda: "upgrade of the nodes" in watcher.page.inner_text("body"))
-        if not is_embedded(web.cluster):  # which knows its owner only
+        if not is_embedded(web.cluster):  # which has only its owner as a user
             assert f"system:serviceaccount:{web.name}:boss" in watcher.page.inner_text("#top")
         boss.page.click("#resume")
         boss.page.click("#dialog-ok")

@@ -1,6 +1,6 @@
 """Scenario: the buttons of a replica that does not lead, with `--ui-insecure-local`; the leader does what is asked.
 
-Every replica serves the page, and which of them somebody meets is chance.
+Every replica serves the page, and a user may reach any of them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_buttons_work_on_the_replica_that_does_not_lead(
     status, said = other.press("pause", {"reason": "a look around"})
     assert (status, said[:23]) == (200, "Rescheduling is paused:")
     assert other.overview()["paused"]["by"] == "local"  # at once, on the replica that was asked
-    until("the leader has heard of it", lambda: leader.overview()["paused"], running)
+    until("the leader has seen it", lambda: leader.overview()["paused"], running)
     pod = space.pods("web")[0]
     status, said = other.press("migrate", {"namespace": space.name, "pod": name_of(pod)})
     assert (status, "as soon as its turn comes" in said) == (200, True)
@@ -126,6 +126,6 @@ def test_buttons_work_on_the_replica_that_does_not_lead(
     assert other.press("pause", {}, Origin="https://evil.example")[0] == 403
     assert other.press("pause", {}, Host="evil.example")[0] == 403
     assert other.overview()["paused"] is None
-    told = [each for each in other.process.said() if each["msg"] == "page action done"]
-    assert [each["action"] for each in told] == ["pause", "migrate", "resume", "maintenance", "maintenance"]
-    assert {each["by"] for each in told} == {"local"}
+    done = [each for each in other.process.said() if each["msg"] == "page action done"]
+    assert [each["action"] for each in done] == ["pause", "migrate", "resume", "maintenance", "maintenance"]
+    assert {each["by"] for each in done} == {"local"}

@@ -19,12 +19,13 @@ from rescheduler.model.json import Json
 from tests.support.audit_log import Right, entries
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of, names
 from tests.support.controller_process import Controller, write_config
+from tests.support.failure_records import record, retried
 from tests.support.manifests import budget, daemon_set, deployment, job, on
 from tests.support.measured_clusters import measured
 from tests.support.migrations import MIGRATIONS
 from tests.support.misbehaviour import Misbehaviour
 from tests.support.pod_record import Lowest, recorded
-from tests.support.recovering import QUICK, is_in_force, record, retried
+from tests.support.recovering import QUICK, is_in_force
 from tests.support.skewed_cluster import SMALL, SkewedCluster, active, migrations, skewed_cluster
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.processes import free_port, until
@@ -225,7 +226,7 @@ def pressed(page: str, action: str, demand: object, token: str) -> Json:
 
 
 def token_of_somebody_who_may_everything(cluster: ClusterUnderTest) -> str:
-    """Of an account in our namespace, which goes with it; and so does its binding, whose subject is then nobody."""
+    """Of an account in our namespace, which goes with it; and so does its binding, whose subject is then gone."""
     cluster.kubectl("-n", HOME, "create", "serviceaccount", "boss")
     cluster.kubectl(
         "create", "clusterrolebinding", "boss", "--clusterrole=cluster-admin", f"--serviceaccount={HOME}:boss"

@@ -1,4 +1,4 @@
-"""Scenario: pods that fail on one node end up healthy on others, within their budget, and the record tells it.
+"""Scenario: pods that fail on one node end up healthy on others, within their budget, and the record shows it.
 
 The same with the webhook alone, with the extender alone, and with both; for every kind of workload.
 """
@@ -13,21 +13,12 @@ from pathlib import Path
 import pytest
 
 from rescheduler.model.json import Json
+from rescheduler.model.labels import FAILURES
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.failure_records import event_reasons, record, retried
 from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour
-from tests.support.recovering import (
-    FAILURES,
-    QUICK,
-    Recovering,
-    copied,
-    landed,
-    only_open,
-    reasons,
-    record,
-    retried,
-    settled,
-)
+from tests.support.recovering import QUICK, Recovering, copied, landed, only_open, settled
 from tests.testbed.processes import until
 
 PATIENT = 1000
@@ -127,14 +118,14 @@ def of_the_stateful_set(space: Space, bad: str) -> None:
 
 
 def of_the_job(space: Space, since: str, uid: str, bad: str) -> None:
-    """It went on, and was never made anew."""
+    """It went on, and was never created again."""
     recorded = space.events("Job", since, is_recorded)[-1]["object"]
     assert space.get("Job", "work")["metadata"]["uid"] == recorded["metadata"]["uid"] == uid
     assert set(json.loads(recorded["metadata"]["annotations"][FAILURES])["nodes"]) == {bad}
 
 
 def of_the_copy(space: Space, found: Json, original: str, bad: str) -> None:
-    """It carries the labels and annotations of the pod that no controller manages, and tells where it comes from."""
+    """It carries the labels and annotations of the pod that no controller manages, and says where it comes from."""
     notes, labels = found["metadata"]["annotations"], found["metadata"]["labels"]
     prefix = "scheduler.alpha.kubernetes.io/"
     assert name_of(found).startswith("rescheduled-lone-")
@@ -201,11 +192,11 @@ def test_what_cannot_be_helped_is_reported_and_left_as_it_is(
         assert landed(space.exactly("pinned", 1)) == {nodes[0]}, "there is no other node, and it is still tried"
         assert record(space, "Deployment", "spent")["count"] == 2
         stays_where_it_is(space, "spent")
-    assert reasons(space, "spent").count("RetriesExhausted") == 1
+    assert event_reasons(space, "spent").count("RetriesExhausted") == 1
 
 
 def is_told(space: Space, app: str, reason: str) -> bool:
-    return reason in reasons(space, app)
+    return reason in event_reasons(space, app)
 
 
 def stays_where_it_is(space: Space, app: str) -> None:
@@ -228,7 +219,7 @@ def test_a_workload_that_is_healthy_again_has_its_record_cleared_everywhere(
     failing(space, crashing(bad).of(retried(deployment("web", 2), "3", **{"a/b": "c"})), bad, nodes)
     with by_webhook.run(recovery={**QUICK, "clearAfter": "3s"}) as controller:
         settled(space, "web", 2, bad)
-        until("people are told", lambda: "Recovered" in reasons(space, "web"), [controller], seconds=60)
+        until("there is an Event", lambda: "Recovered" in event_reasons(space, "web"), [controller], seconds=60)
         until("the record is gone", lambda: not record(space, "Deployment", "web"), [controller])
         until("so are its copies", lambda: not copied(space, "web"), [controller])
     notes = space.get("Deployment", "web")["metadata"]["annotations"]

@@ -17,9 +17,10 @@ from tests.e2e.test_recovery import crashing, failing
 from tests.support.both_clusters import Items, Space
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.controller_process import QUICK, SHORT_LEASE, Controller
+from tests.support.failure_records import record, retried
 from tests.support.loaded_node import PODS
 from tests.support.manifests import deployment
-from tests.support.recovering import CONFIGURATION, Recovering, record, retried, settled
+from tests.support.recovering import CONFIGURATION, Recovering, settled
 from tests.support.recovering import QUICK as RECOVERING
 from tests.support.skewed_cluster import active, migrations
 from tests.testbed.processes import free_port, until
@@ -58,8 +59,8 @@ class Replica(Controller):
 
     def says(self, message: str, times: int = 1) -> Json:
         def found() -> Json | None:
-            told = [each for each in self.said() if each["msg"] == message]
-            return told[-1] if len(told) >= times else None
+            found = [each for each in self.said() if each["msg"] == message]
+            return found[-1] if len(found) >= times else None
 
         return until(f"{self.name} says {message!r}", found, [self])
 
@@ -75,7 +76,7 @@ class Replica(Controller):
         return yaml.safe_dump(document | fields)
 
 
-def told(space: Space, reason: str) -> Items:
+def events_of(space: Space, reason: str) -> Items:
     return [each for each in space.list("Event") if each.get("reason") == reason]
 
 
@@ -90,7 +91,7 @@ def test_a_new_configuration_is_taken_over_and_a_bad_one_refused_by_every_replic
         replicas = (first, second)
         for each in replicas:
             each.says("waiting for the lead")
-        until("somebody plans", lambda: any(said["msg"] == "planned" for each in replicas for said in each.said()))
+        until("a replica plans", lambda: any(said["msg"] == "planned" for each in replicas for said in each.said()))
         assert migrations(space) == [], "60 per cent are not more than 80"
         before = hashes(first)
 
@@ -106,7 +107,7 @@ def test_a_new_configuration_is_taken_over_and_a_bad_one_refused_by_every_replic
             assert each.page()["refusal"]["errors"]
             assert "cpuThreshold: 80" in each.page()["yaml"]
             assert each.read("/readyz"), "it is ready, whatever its file says"
-        warnings = until("events tell of it", lambda: told(space, "ConfigurationRefused"), replicas)
+        warnings = until("there are events", lambda: events_of(space, "ConfigurationRefused"), replicas)
         assert {each["involvedObject"]["name"] for each in warnings} == {LEASE}
         assert all(each["type"] == "Warning" and "cpuThreshold: 180" in each["message"] for each in warnings)
 
@@ -137,7 +138,7 @@ def test_fields_that_wait_for_a_restart_are_named_and_the_others_are_in_force(
         assert only.says("configuration fields await a restart")["fields"] == "web.port"
         assert only.metric('rescheduler_config_awaits_restart{field="web.port"}') == 1
         assert only.page()["waiting"] == ["web.port"]
-        (event,) = until("an event tells of it", lambda: told(space, "ConfigurationAwaitsRestart"), [only])
+        (event,) = until("there is an event", lambda: events_of(space, "ConfigurationAwaitsRestart"), [only])
         assert "web.port" in event["message"]
         until("the rest is in force", lambda: on(space, loaded_node) < PODS, [only])
         assert only.stop() == 0
@@ -156,7 +157,7 @@ def test_recovery_and_the_webhook_follow_the_file(space: Space, nodes: list[str]
         replaced(file, yaml.safe_dump(document | wanted))
         settled(space, "web", 1, bad)
         until("it is recorded", lambda: record(space, "Deployment", "web"), [controller])
-        until("the API server is told", lambda: unasked(space) == {"elsewhere"}, [controller])
+        until("the webhook follows", lambda: unasked(space) == {"elsewhere"}, [controller])
         assert controller.stop() == 0
 
 

@@ -49,7 +49,7 @@ def test_sparsely_used_nodes_are_emptied_and_no_workload_notices(
 ) -> None:
     kept, *others = nodes
     space.create(daemon_set("agent"))
-    # The scheduler knows all nodes, as soon as each has its agent; else it would not spread what comes now over them.
+    # The scheduler has seen all nodes as soon as each has its agent; only then does it spread new pods over them.
     until("agents run", lambda: sum(map(is_ready, space.pods("agent"))) == len(nodes))
     for body in (
         deployment("web", REPLICAS, cpu="200m"),

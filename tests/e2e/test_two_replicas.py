@@ -43,7 +43,7 @@ def full_node(space: Space, nodes: list[str]) -> str:
 
 
 def kubeconfig(cluster: ClusterUnderTest, user: str) -> Path:
-    """Each replica is a user of its own, so that the API server's record tells who wrote what."""
+    """Each replica is a user of its own, so that the audit log shows the writer of each request."""
     return cluster.kubeconfig_as(user, "system:masters") if isinstance(cluster, ControlPlane) else cluster.kubeconfig
 
 

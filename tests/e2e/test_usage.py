@@ -33,7 +33,7 @@ CYCLES = 10  # that see nothing more to do
 
 @dataclass(frozen=True)
 class Meter:
-    """Who measures: how nodes are made for it, how the controller is told of it, which nodes and pods it knows."""
+    """A source of usage: how nodes are made for it, the controller's configuration, and the nodes and pods it has."""
 
     shape: NodeShape
     usage: Json
@@ -77,7 +77,7 @@ Measuring = Callable[[Space, Path], AbstractContextManager[Meter]]
 
 @pytest.fixture
 def meter(request: pytest.FixtureRequest, space: Space, tmp_path: Path) -> Iterator[Meter]:
-    """Somebody measures the cluster, which has no nodes yet."""
+    """A source of usage for the cluster, which has no nodes yet."""
     measuring: Measuring = request.param
     with measuring(space, tmp_path) as meter:
         yield meter

@@ -1,7 +1,7 @@
 """Scenario: the webhook is away for a time, comes back, changes its certificates, and is switched off.
 
-The API server is told to ignore a webhook that does not answer: so no pod waits for us, and whether it asks shows only
-in what it makes. Here all pods are of a Deployment that failed on one node: whoever is asked keeps them off it.
+The API server ignores a webhook that does not answer: so no pod waits for us, and whether it calls shows only in the
+pods. Here all pods are of a Deployment that failed on one node: every replica that is called keeps them off it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from rescheduler.recovery.avoidance import avoided_nodes
 from tests.e2e.test_recovery import crashing
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.examples import examples
+from tests.support.failure_records import record, retried
 from tests.support.fault_proxy import FaultProxy, Odds, Upstream
 from tests.support.manifests import deployment
-from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, record, retried, settled
+from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, settled
 from tests.support.switch import Switch
 from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
@@ -110,7 +111,7 @@ def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until
     assert space.api.get(CONFIGURATION)["webhooks"]
     with space.cordoned(bad):
         made = grown(space, 3)
-    assert len(unasked(made, bad)) == 2, "nobody was there to be asked"
+    assert len(unasked(made, bad)) == 2, "there was no replica to call"
     with FaultProxy(Upstream.of(space.cluster.kubeconfig), 1, SLOW_TO_READ) as proxy:
         proxy.faulty = True
         with ours.replica(proxy.kubeconfig(tmp_path / "slow")) as second:
@@ -127,7 +128,7 @@ def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until
             assert second.controller.stop() == 0
     assert space.api.get(CONFIGURATION)["webhooks"], "another replica may answer in a moment"
     with ours.replica(webhook={"enabled": False}) as third:
-        until("nobody is asked", lambda: not space.api.get(CONFIGURATION).get("webhooks"), [third.controller])
+        until("no webhook is registered", lambda: not space.api.get(CONFIGURATION).get("webhooks"), [third.controller])
         until("no certificate is left", lambda: not is_there(space, secret_of(ours)), [third.controller])
         assert third.counted("rescheduler_webhook_in_force") == 0
 
@@ -187,7 +188,7 @@ def secret_data(space: Space, ours: Recovering) -> Json:
 
 
 def trusted(space: Space) -> str:
-    """Whom the API server is told to trust."""
+    """The CA that the API server trusts."""
     hooks = space.api.get(CONFIGURATION)["webhooks"]
     return base64.b64decode(hooks[0]["clientConfig"]["caBundle"]).decode()
 

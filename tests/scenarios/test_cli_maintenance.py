@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import budget, daemon_set, lease, pod, simulated, stateful_set
@@ -31,8 +31,8 @@ class OneNode:
 
     @property
     def marked(self) -> bool:
-        labels: dict[str, str] = self.cluster.api.get(self._path)["metadata"]["labels"]
-        return labels.get(marks.MAINTENANCE) == "true"
+        found: dict[str, str] = self.cluster.api.get(self._path)["metadata"]["labels"]
+        return found.get(labels.MAINTENANCE) == "true"
 
     def patch(self, body: Json) -> None:
         self.cluster.api.patch(self._path, body)
@@ -43,9 +43,9 @@ def node(cluster: ClusterUnderTest, nodes: list[str]) -> Iterator[OneNode]:
     """One of four; whatever was done to it is undone."""
     found = OneNode(cluster, nodes[0])
     yield found
-    labels = {marks.MAINTENANCE: None}
+    patched = {labels.MAINTENANCE: None}
     found.patch(
-        {"metadata": {"labels": labels, "annotations": {marks.CORDONED: None}}, "spec": {"unschedulable": None}}
+        {"metadata": {"labels": patched, "annotations": {labels.CORDONED: None}}, "spec": {"unschedulable": None}}
     )
 
 
@@ -130,10 +130,10 @@ def test_pods_that_have_ended_are_in_nobodys_way_but_those_that_are_ending_are_w
 
 
 def test_pods_that_cannot_go_are_named_and_not_waited_for(shell: Shell, node: OneNode, space: Space) -> None:
-    space.runs(pod("kept", nodeName=node.name, labels={marks.RESCHEDULING: "disabled"}))
+    space.runs(pod("kept", nodeName=node.name, labels={labels.RESCHEDULING: "disabled"}))
     ran = shell.run("maintenance", "start", node.name)
     assert ran.code == messages.REFUSED
-    assert f"warning: {space.name}/kept: label {marks.RESCHEDULING} is disabled" in ran.said
+    assert f"warning: {space.name}/kept: label {labels.RESCHEDULING} is disabled" in ran.said
     assert f"error: {node.name} keeps {space.name}/kept, which cannot be moved" in ran.said
 
 
@@ -147,7 +147,7 @@ def test_when_the_time_is_over_it_says_what_is_left_and_why(
     space.reaches("PodDisruptionBudget", "db", "is reckoned", lambda found: found["status"].get("expectedPods") == 2)
     flags = ("--config", config, "--timeout", "100ms")
     said = shell.refused(messages.TIMED_OUT, "maintenance", "start", home.name, *flags)
-    home.patch({"metadata": {"labels": {marks.MAINTENANCE: None}}})
+    home.patch({"metadata": {"labels": {labels.MAINTENANCE: None}}})
     assert "error: not empty yet; no controller seems to run: there is no Lease kube-rescheduler" in said
     assert "goes on" not in said
     assert f"error: {space.name}/db-0: disruption budget db allows no disruption (DisruptionBudget)" in said
@@ -165,7 +165,7 @@ def test_when_the_time_is_over_it_says_whether_a_controller_goes_on(
     shell: Shell, node: OneNode, leader: Space, note: str | None, unschedulable: bool | None, told: str
 ) -> None:
     leader.runs(pod("a", nodeName=node.name))
-    node.patch({"metadata": {"annotations": {marks.CORDONED: note}}, "spec": {"unschedulable": unschedulable}})
+    node.patch({"metadata": {"annotations": {labels.CORDONED: note}}, "spec": {"unschedulable": unschedulable}})
     said = shell.refused(messages.TIMED_OUT, "maintenance", "start", node.name, "--timeout", "100ms")
     assert f"error: not empty yet; {told.format(node.name)}" in said
     assert "no controller seems to run" not in said
@@ -213,7 +213,7 @@ def test_ctrl_c_leaves_the_mark_on_the_node(shell: Shell, node: OneNode, space: 
 def test_the_status_counts_what_is_left_and_says_who_cordoned(shell: Shell, node: OneNode, space: Space) -> None:
     assert shell.ok("maintenance", "status").said == "note: no node is under maintenance\n"
     space.runs(pod("young", nodeName=node.name))
-    space.runs(pod("kept", nodeName=node.name, labels={marks.RESCHEDULING: "disabled"}))
+    space.runs(pod("kept", nodeName=node.name, labels={labels.RESCHEDULING: "disabled"}))
     shell.ok("maintenance", "start", node.name, "--no-wait")
     header, row = shell.ok("maintenance", "status").out.splitlines()
     assert header.split() == ["NODE", "CORDONED", "TO", "MOVE", "REFUSED", "STAYING"]
@@ -224,10 +224,10 @@ def test_the_status_counts_what_is_left_and_says_who_cordoned(shell: Shell, node
     cordoned = shell.ok("maintenance", "status", node.name, "--no-headers")
     assert "by others" in cordoned.out
     assert not cordoned.said
-    node.patch({"metadata": {"annotations": {marks.CORDONED: "2026-11-15T08:00:00Z"}}})
+    node.patch({"metadata": {"annotations": {labels.CORDONED: "2026-11-15T08:00:00Z"}}})
     wide = shell.ok("maintenance", "status", "-o", "wide").out
     assert "by rescheduler" in wide
-    assert f"{space.name}/kept: label {marks.RESCHEDULING} is disabled (ReschedulingDisabled)" in wide
+    assert f"{space.name}/kept: label {labels.RESCHEDULING} is disabled (ReschedulingDisabled)" in wide
     (found,) = shell.ok("maintenance", "status", "-o", "json").data["nodes"]
     assert (found["cordoned"], found["cordonedByRescheduler"]) == (True, True)
     assert [(each["pod"], each["refused"]) for each in found["remaining"]] == [("kept", True), ("young", False)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import RESCHEDULING
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import POD_GROUP, Limits, Policy, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -79,7 +79,7 @@ def test_who_is_not_wanted_elsewhere_comes_along_and_says_why() -> None:
 
 
 HOLDING: list[tuple[str, Row, str, str]] = [
-    ("opted out", pod("held", on="b", labels=GANG | {marks.RESCHEDULING: "disabled"}), "ReschedulingDisabled", "label"),
+    ("opted out", pod("held", on="b", labels=GANG | {RESCHEDULING: "disabled"}), "ReschedulingDisabled", "label"),
     ("too young", pod("held", on="b", labels=GANG, age=5), "MinPodAge", "it is younger than minPodAge (60s)"),
     ("being deleted", pod("held", on="b", labels=GANG, deleting=True), "Deleting", "it is being deleted"),
     ("too large", pod("held", on="b", cpu=3, labels=GANG), "NoTarget", "0/2 other nodes"),

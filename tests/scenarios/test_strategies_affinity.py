@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import MIGRATION_ID
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import (
@@ -94,7 +94,7 @@ def test_a_pin_of_ours_is_no_rule_of_the_pod() -> None:
     """A replacement was pinned to a node that has since lost the label that the pin goes by."""
     rows = deployment("w", on=["s"])
     pinned = shape_of({"node_affinity": ["disk=nvme"]})
-    labels = {marks.MIGRATION_ID: "m"}
+    labels = {MIGRATION_ID: "m"}
     rows = [
         msgspec.structs.replace(row, shape=pinned, labels={**row.labels, **labels}) if isinstance(row, Pod) else row
         for row in rows

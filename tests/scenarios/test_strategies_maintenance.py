@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import MIGRATION_TIME
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
 from tests.support.builders import (
@@ -56,7 +56,7 @@ def test_only_the_label_true_means_maintenance(label: str | None, leaves: bool) 
 
 
 def test_a_workload_that_was_moved_a_moment_ago_leaves_all_the_same() -> None:
-    just_now = {marks.MIGRATION_TIME: format_instant(NOW - 5)}
+    just_now = {MIGRATION_TIME: format_instant(NOW - 5)}
     plan = planned(cluster(A, B, pod("p", on="a", annotations=just_now)), MAINTENANCE, cool_down=600)
     assert [(move.pod, move.target) for move in plan.moves] == [("p", "b")]
 

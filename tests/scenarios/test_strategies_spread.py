@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import RESCHEDULING
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import ZONE, Row, cluster, daemonset, deployment, node, pdb, pod, spread, statefulset
@@ -104,7 +104,7 @@ def test_low_priority_moves_first_even_from_a_zone_that_is_less_full() -> None:
 
 
 MAY_NOT: list[tuple[str, dict[str, str], PolicyOptions]] = [
-    ("is opted out", {marks.RESCHEDULING: "disabled"}, {}),
+    ("is opted out", {RESCHEDULING: "disabled"}, {}),
     ("is excluded", {"keep": "me"}, {"excluded_pods": "keep=me"}),
 ]
 
@@ -185,7 +185,7 @@ FILTERS: list[tuple[str, dict[str, object], int]] = [
 
 def test_no_other_strategy_takes_a_broken_constraint_further_from_holding() -> None:
     """Those in zone c stay. If one left a for b the skew would be the same, and it would be sent back at once."""
-    stays = {marks.RESCHEDULING: "disabled"}
+    stays = {RESCHEDULING: "disabled"}
     rows = [
         *deployment("web", on=["c0"] * 4, cpu=1, labels=WEB | stays, spread=[spread(1, "zone", WEB, min_domains=4)]),
         *(pod(name, on=f"{name}0", cpu=1, labels=WEB) for name in "ab"),
@@ -291,7 +291,7 @@ class Small:
         rows: list[Row] = [*self._nodes()]
         for name, counts, labels in (
             ("web", [all_ - few for all_, few in zip(self.pods, self.staying, strict=True)], {}),
-            ("kept", self.staying, {marks.RESCHEDULING: "disabled"}),
+            ("kept", self.staying, {RESCHEDULING: "disabled"}),
         ):
             on = [f"n{number}" for number, count in enumerate(counts) for _ in range(count)]
             rows += deployment(name, on=on, cpu=1, labels=WEB | labels, spread=rules) if on else []

@@ -2,7 +2,7 @@
 
 `binaries(version)` is called by the fixtures and by `python -m tests.testbed`; `cluster` runs what it answers with.
 What is built is pinned by `modules/**/go.mod` and `go.sum` (see `pins`), and the cache is keyed by version and by a
-hash of those files, so a changed pin builds anew and an unchanged one never does. A build happens beside its place
+hash of those files, so a changed pin builds again and an unchanged one never does. A build happens beside its place
 and is renamed into it, under a file lock: two runs at once wait for each other, and a killed one leaves nothing half
 done.
 """

@@ -75,17 +75,17 @@ class ControlPlane:
             print(f"testbed: the control plane's logs are kept in {kept}", file=sys.stderr, flush=True)
 
     def api_as(self, user: str, *groups: str) -> Api:
-        """The API as somebody else sees it."""
+        """The API as another user."""
         self._apis.append(Api(self._layout.port, self._authority.certificate, self._authority.client(user, *groups)))
         return self._apis[-1]
 
     def kubeconfig_as(self, user: str, *groups: str) -> Path:
-        """A kubeconfig of somebody else's."""
+        """A kubeconfig of another user."""
         return Path(self._layout.kubeconfig(user, *groups))
 
     @property
     def certificate_authority(self) -> Path:
-        """Who signed every certificate of this cluster."""
+        """The CA of every certificate of this cluster."""
         return self._authority.certificate
 
     @property
@@ -98,7 +98,7 @@ class ControlPlane:
         return self._authority.server(name, *names)
 
     def another_server(self, port: int) -> Api:
-        """Another server of this cluster, as nobody in particular sees it; the caller closes it."""
+        """Another server of this cluster, without a user; the caller closes it."""
         return Api(port, self._authority.certificate, None, timeout=2.0)
 
     def log_of(self, name: str) -> Path:
@@ -181,7 +181,7 @@ class ControlPlane:
         self._children[name] = Child(name, self._binaries[name], options, log)
 
     def _await_ready(self, name: str, port: int) -> None:
-        # A short time-out: whoever else holds the port may accept and never answer, while ours has long given up.
+        # A short time-out: another program on the port may accept and never answer, while ours has long given up.
         with contextlib.closing(Api(port, self._authority.certificate, None, timeout=2.0)) as health:
             self._await(f"{name} is ready", lambda: health.text("/readyz"))
 

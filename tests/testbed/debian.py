@@ -17,7 +17,7 @@ from tests.testbed.toolchain import last_lines
 
 
 def unpacked(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
-    """Each package's file, of which `folder/tree` has the contents; the folder is made anew. `cure` ends each error."""
+    """Each package's file, unpacked in `folder/tree`; the folder is emptied first; `cure` ends each error."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     download = ["apt-get", "download", *packages]
@@ -26,7 +26,7 @@ def unpacked(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
     except TestbedUnavailable:
         if (before := _privileged()) is None:
             raise
-        _run([*before, "apt-get", "update"], folder, cure)  # a fresh machine knows no packages
+        _run([*before, "apt-get", "update"], folder, cure)  # a fresh machine has no list of packages
         _run(download, folder, cure)
     files = sorted(folder.glob("*.deb"))
     for file in files:
@@ -35,7 +35,7 @@ def unpacked(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
 
 
 def _privileged() -> list[str] | None:
-    """What stands before a command that only root may run; None where nobody lets us."""
+    """What stands before a command that only root may run; None without that right."""
     if os.geteuid() == 0:
         return []
     asked = ["sudo", "-n", "true"]

@@ -1,7 +1,7 @@
 """The real helm, for the tests of the chart: built once from its Go module, pinned by `modules/helm`.
 
 `make tools` builds it by `python -m tests.testbed.helm`, which prints where it is; `tests/chart` and
-`tests/e2e/test_chart.py` run it as `Helm`. It never looks at the settings, caches or plugins of whoever runs the tests.
+`tests/e2e/test_chart.py` run it as `Helm`. It never looks at the settings, caches or plugins of the user.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Helm:
         return self("template", *named, "--values", "-", *flags, stdin=yaml.safe_dump(values or {}))
 
     def _environment(self) -> dict[str, str]:
-        nowhere = str(Path(gettempdir()) / "rescheduler-no-helm")  # no repositories, plugins or settings of anybody
+        nowhere = str(Path(gettempdir()) / "rescheduler-no-helm")  # no repositories, plugins or settings
         homes = {f"HELM_{each}_HOME": nowhere for each in ("CACHE", "CONFIG", "DATA")}
         # Without a kubeconfig that exists, no cluster can be meant by mistake.
         return {"PATH": os.environ["PATH"], "HOME": nowhere, **homes, "KUBECONFIG": str(self.kubeconfig or nowhere)}

@@ -25,7 +25,7 @@ class NodeShape:
     taints: Sequence[Mapping[str, str]] = ()
     extended: Mapping[str, str] = field(default_factory=dict)
     kubelet_port: int = 0
-    """Where KWOK serves what kubelets measure (`ControlPlane.kubelet_port`); 0 for nodes that nobody measures."""
+    """Where KWOK serves what kubelets measure (`ControlPlane.kubelet_port`); 0 for nodes without measuring."""
 
 
 def node(name: str, number: int, shape: NodeShape, version: str) -> Json:

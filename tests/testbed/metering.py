@@ -3,7 +3,7 @@
 A test starts it on a running control plane for the length of a block. It reads the kubelets of nodes that were made
 with `NodeShape(kubelet_port=cluster.kubelet_port)`, all of them served by KWOK (see stages/usage.yaml), and is called
 by the API server through an ExternalName Service, since nothing routes to pods here. It reads every 10 s, the least it
-allows, and knows the CPU of a pod when it has read it twice.
+allows, and has the CPU of a pod after two reads.
 """
 
 import base64
@@ -44,7 +44,7 @@ def metered(cluster: ControlPlane) -> Iterator[Child]:
 def _started(cluster: ControlPlane) -> tuple[Child, int]:
     program = metrics_server()
     serving = cluster.serving_pair("metrics-server-serving", "metrics-server.kube-system.svc")
-    # It reads nodes and pods, and asks the API server who its callers are and what they may do.
+    # It reads nodes and pods, and asks the API server to authenticate and authorise its callers.
     kubeconfig = cluster.kubeconfig_as("metrics-server", "system:masters")
     options = [
         f"--kubeconfig={kubeconfig}",

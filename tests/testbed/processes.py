@@ -23,7 +23,7 @@ from tests.testbed.toolchain import last_lines
 
 TETHER = Path(__file__).with_name("tether.py")
 PORT_TAKEN = "address already in use"
-TRIES = 5  # for a port that somebody else takes before a program does
+TRIES = 5  # for a port that another program takes first
 PORTS = range(15_000, 32_000)
 """Those that no kernel deals out by itself: neither to connections nor to servers that ask for any port."""
 T = TypeVar("T")
@@ -104,7 +104,7 @@ def until(
 
 
 def listening(start: Callable[[int], Child], listens: Callable[[int], bool]) -> tuple[Child, int]:
-    """A program that listens, and its port: started on a free one, and on another where somebody else was faster."""
+    """A program that listens, and its port: started on a free one, and on another if that was taken."""
     for attempt in range(1, TRIES + 1):
         port = free_port()
         child = start(port)

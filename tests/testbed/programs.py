@@ -3,7 +3,7 @@
 `cluster` starts them in the order below. All listen on loopback only, all speak TLS with certificates of this one
 cluster (so that a program can never mistake another run's etcd or API server for its own, even if it got hold of the
 same port), and RBAC is on: the controller manager and the scheduler have the rights that they have in a real cluster.
-What anybody but these programs and the administrator asks for is in the API server's audit log.
+Requests of all other users than these programs and the administrator are in the API server's audit log.
 """
 
 from collections.abc import Callable
@@ -163,7 +163,7 @@ def kwok(layout: Layout) -> list[str]:
 
 
 def kube_scheduler(layout: Layout, port: int, fields: Json) -> list[str]:
-    """Without leader election: after a restart nobody waits for the lease of the one that was killed."""
+    """Without leader election: after a restart no program waits for the lease of the one that was killed."""
     config = layout.folder / "kube-scheduler.yaml"
     connection = {"kubeconfig": layout.kubeconfig("system:kube-scheduler"), "qps": 500, "burst": 1000}
     document = {

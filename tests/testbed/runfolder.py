@@ -1,7 +1,7 @@
 """The folder in which one control plane lives: data, keys, kubeconfig and logs, under the machine's temporary folder.
 
 `cluster` makes one per start and closes it at the end, when only the logs of a failure stay. A process that is killed
-can't close anything, so each new folder first sweeps away those of the dead. Who is alive is known by a lock on the
+can't close anything, so each new folder first sweeps away those of the dead. An owner that is alive holds a lock on the
 file `alive`, which the kernel lets go of however the owner ended; process ids would lie across containers.
 """
 

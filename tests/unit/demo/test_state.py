@@ -15,8 +15,8 @@ from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD
 from kubemini.kubelet.node import NodeShape, node, reported
 from rescheduler import app
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import CORDONED, MANAGED_BY, MANAGER, MIGRATION_STATUS, PAUSED_BY
 from rescheduler.model.policy import Policy
 from rescheduler_demo.churn import Actions
 from rescheduler_demo.controller import LogTap
@@ -75,7 +75,7 @@ def watch(api: Api) -> BudgetWatch:
 
 async def placed(api: Api, name: str, *, moving: bool = False, ready: bool = True) -> None:
     """A pod of `web` on the node."""
-    labels = {"app": "web"} | ({marks.MIGRATION_STATUS: "in-progress"} if moving else {})
+    labels = {"app": "web"} | ({MIGRATION_STATUS: "in-progress"} if moving else {})
     spec = {"nodeName": "node-0", "containers": [{"name": "main", "image": "hollow:1"}]}
     await api.create(Target(POD, NAMESPACE, name), {"metadata": {"labels": labels}, "spec": spec})
     condition = {"type": "Ready", "status": "True" if ready else "False"}
@@ -123,22 +123,20 @@ async def test_pods_that_go_for_other_reasons_or_served_nobody_are_not_counted(a
 async def test_what_moves_leave_behind_is_found(api: Api) -> None:
     assert find_leftovers(api.store) == []
     temporary = budget("web", 1)
-    temporary["metadata"]["labels"] = {marks.MANAGED_BY: marks.MANAGER}
+    temporary["metadata"]["labels"] = {MANAGED_BY: MANAGER}
     await api.create(Target(BUDGET, NAMESPACE), temporary)
-    await api.create(
-        Target(DEPLOYMENT, NAMESPACE), deployment("web", 2, Template(1, 1, FAST), **{marks.PAUSED_BY: "move"})
-    )
+    await api.create(Target(DEPLOYMENT, NAMESPACE), deployment("web", 2, Template(1, 1, FAST), **{PAUSED_BY: "move"}))
     await placed(api, "web-a", moving=True)
 
     def cordoned(found: Json) -> Json:
-        found["metadata"]["annotations"] = {marks.CORDONED: "now"}
+        found["metadata"]["annotations"] = {CORDONED: "now"}
         return found
 
     await api.edit(Target(NODE, name="node-0"), cordoned)
     assert find_leftovers(api.store) == [
-        f"Pod web-a: {marks.MIGRATION_STATUS}",
+        f"Pod web-a: {MIGRATION_STATUS}",
         "Node node-0: our cordon",
-        f"Deployment web: {marks.PAUSED_BY}",
+        f"Deployment web: {PAUSED_BY}",
         "PodDisruptionBudget web: a temporary budget",
     ]
 
