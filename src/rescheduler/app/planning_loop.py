@@ -97,7 +97,6 @@ class PlanningLoop:
             waiting=waiting,
             hourly=room,
             hindrance=why,
-            hourly_in=self._windows.room,
             timed=policy.when.limits,
         )
         with context.metrics.plans.phase("order"):

@@ -127,8 +127,7 @@ def decide(state: WorkloadState) -> RecoveryDecision:
     faults = _find_workload_faults(builder, failed_pods)
     for each in new:
         if builder.remaining <= 0:
-            builder.deferred.add(each.uid)
-            builder.requeue(_NEXT_BATCH)
+            builder.defer(each.uid, _NEXT_BATCH)
         elif each.has_no_node:
             _recreate_anywhere(builder, each)
         elif each.failure.at_fault:
@@ -199,8 +198,7 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
         return
     in_place = state.workload["kind"] == "DaemonSet"
     if not in_place and (early := _wait_for_return(state, entry, failed)) > 0:
-        builder.deferred.add(failed.uid)
-        builder.requeue(early)
+        builder.defer(failed.uid, early)
         return
     nodes = entry.recent_failures(state.now, state.settings.forget_after)
     nodes[failed.node] = NodeFailure(state.now, failed.failure.reason)
@@ -210,8 +208,7 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
         # It would only be gone. It is recovered when a node turns up that could take it.
         note = f"{what}; no node could take it"
         builder.record_event(failed.pod, RecoveryReason.NO_NODE_LEFT, note, f"{failed.uid}/none")
-        builder.deferred.add(failed.uid)
-        builder.requeue(SOON)
+        builder.defer(failed.uid, SOON)
         return
     if not in_place and places and places <= nodes.keys():
         if _failed_everywhere_before(builder, failed, places):
@@ -250,8 +247,7 @@ def _report_fault(builder: DecisionBuilder, failed: FailedPod) -> None:
     if left is None:
         _stop(builder, failed, RecoveryReason.AT_FAULT)
     else:
-        builder.deferred.add(failed.uid)
-        builder.requeue(left)
+        builder.defer(failed.uid, left)
 
 
 def _failed_everywhere_before(builder: DecisionBuilder, failed: FailedPod, places: frozenset[str]) -> bool:

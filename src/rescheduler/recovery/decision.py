@@ -127,6 +127,10 @@ class WorkloadState:
     settings: RecoverySettings = field(default_factory=RecoverySettings)
     now: float = 0.0
 
+    def entry_of(self, pod: Json) -> str:
+        """Return the name of a pod's entry in the record."""
+        return entry_name(self.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName") or "")
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryDecision:
@@ -171,20 +175,22 @@ def _subject(body: Json, kind: str) -> Subject:
     return Subject(kind, metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
 
 
-def is_well(pod: Json, settings: RecoverySettings, now: float) -> bool:
-    """Whether a pod is Ready and not between two crashes: without a readiness probe it is Ready there, too."""
-    lasting = ready_seconds(pod, now)
-    if lasting is None:
-        return False
+def _well_seconds(pod: Json, state: WorkloadState) -> float | None:
+    """Return for how long a pod has been Ready; None if it is not, or is between two crashes.
+
+    Without a readiness probe it is Ready there, too.
+    """
+    lasting = ready_seconds(pod, state.now)
     restarts = max((each.get("restartCount") or 0 for each in container_statuses(pod)), default=0)
-    return restarts < settings.crash_restarts or lasting >= settings.clear_after
+    crashes = restarts >= state.settings.crash_restarts
+    return None if lasting is None or (crashes and lasting < state.settings.clear_after) else lasting
 
 
 def runs_somewhere(state: WorkloadState) -> bool:
     """Whether a pod proves that its workload can run, with the current template."""
     for pod in state.pods:
         done = (pod.get("status") or {}).get("phase") == "Succeeded"
-        if (done or _runs_for(pod, state) >= _PROOF) and not is_outdated(pod, state):
+        if (done or (_well_seconds(pod, state) or 0.0) >= _PROOF) and not is_outdated(pod, state):
             return True
     return False
 
@@ -194,13 +200,9 @@ def seconds_until_proof(state: WorkloadState) -> float | None:
 
     A new pod proves nothing: without a readiness probe it is Ready before its first crash.
     """
-    young = [each for pod in state.pods if not is_outdated(pod, state) and (each := _runs_for(pod, state)) > 0]
+    found = [_well_seconds(pod, state) for pod in state.pods if not is_outdated(pod, state)]
+    young = [each for each in found if each is not None]
     return _PROOF - max(young) if young else None
-
-
-def _runs_for(pod: Json, state: WorkloadState) -> float:
-    """Return for how many seconds the pod has been well."""
-    return max(ready_seconds(pod, state.now) or 0.0, 0.001) if is_well(pod, state.settings, state.now) else 0.0
 
 
 def group_by_entry(state: WorkloadState) -> dict[str, list[Json]]:
@@ -209,8 +211,7 @@ def group_by_entry(state: WorkloadState) -> dict[str, list[Json]]:
     for pod in state.pods:
         if is_terminating(pod) or (has_finished(pod) and controller_of(pod) is not None):
             continue  # ended pods of a controller have been replaced
-        name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
-        found.setdefault(name, []).append(pod)
+        found.setdefault(state.entry_of(pod), []).append(pod)
     return found
 
 
@@ -266,23 +267,16 @@ def is_outdated(pod: Json, state: WorkloadState) -> bool:
     return newest is not None and owner is not None and owner.get("uid") != newest["metadata"]["uid"]
 
 
-def find_outdated(record: Record, state: WorkloadState) -> dict[str, str]:
-    """Return the entries of another template than the current one, with the name of the latter."""
-    used: dict[str, str] = {}
+def _find_outdated(record: Record, state: WorkloadState) -> list[str]:
+    """Return the entries of another template than the current one."""
     newest = _newest(state)
     if newest is not None:
         used = dict.fromkeys(record, labels_of(newest).get(labels.TEMPLATE_HASH, ""))
     elif state.workload["kind"] == "CronJob":
         used = dict.fromkeys(record, _digest(state.workload))
     else:
-        for pod in state.pods:
-            name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
-            used[name] = revision_of(pod, state)
-    return {
-        name: used[name]
-        for name, entry in record.items()
-        if entry.revision and used.get(name) and used[name] != entry.revision
-    }
+        used = {state.entry_of(pod): revision_of(pod, state) for pod in state.pods}
+    return [name for name, entry in record.items() if entry.revision and used.get(name, "") not in ("", entry.revision)]
 
 
 def _newest(state: WorkloadState) -> Json | None:
@@ -346,6 +340,11 @@ class DecisionBuilder:
             self.job_failures[uid] = count_failures(job, own)
         return self.job_failures[uid]
 
+    def defer(self, uid: str, seconds: float) -> None:
+        """Decide about a failed pod later."""
+        self.deferred.add(uid)
+        self.requeue(seconds)
+
     def requeue(self, seconds: float) -> None:
         """Look again after this time at the latest."""
         self.requeues.append(seconds)
@@ -377,12 +376,11 @@ def start_decision(state: WorkloadState) -> DecisionBuilder:
         record = parse_record(text)
     except RecordError as error:
         note = f"the annotation {labels.FAILURES} cannot be read and is replaced: {error}"
-        builder.record_event(
-            None, RecoveryReason.UNREADABLE, note, f"{state.workload['metadata'].get('uid', '')}/{text[:200]}"
-        )
+        occasion = f"{state.workload['metadata'].get('uid', '')}/{text[:200]}"
+        builder.record_event(None, RecoveryReason.UNREADABLE, note, occasion)
         builder.outcomes.append(RecoveryOutcome.UNREADABLE)
         record = {}
-    for name in find_outdated(record, state):
+    for name in _find_outdated(record, state):
         del record[name]
     record = _adopt_kse_record(builder, record)
     if runs_somewhere(state):
@@ -424,8 +422,7 @@ def _adopt_kse_record(builder: DecisionBuilder, record: dict[str, RecordEntry]) 
 
 
 def _has_unhealthy_pod(builder: DecisionBuilder, name: str) -> bool:
-    state = builder.state
-    return any(not is_well(pod, state.settings, state.now) for pod in builder.live.get(name, ()))
+    return any(_well_seconds(pod, builder.state) is None for pod in builder.live.get(name, ()))
 
 
 def _says_the_same(before: str | None, text: str) -> bool:

@@ -24,7 +24,7 @@ from rescheduler.model.time import InstantError, parse_instant
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.decision import SOON, DecisionBuilder, RecoveryReason, WorkloadState, is_outdated
 from rescheduler.recovery.jobs import why_stopped
-from rescheduler.recovery.record import RecordEntry, entry_name
+from rescheduler.recovery.record import RecordEntry
 from rescheduler.recovery.settings import RecoverySettings, RetriesError, find_retries, total_retries
 
 CRASH_LOOP = "CrashLoopBackOff"
@@ -319,12 +319,11 @@ def find_failed_pods(builder: DecisionBuilder) -> list[FailedPod]:
 
 
 def _to_failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, Json]) -> FailedPod | None:
-    state, metadata = builder.state, pod["metadata"]
-    workload, owner = state.workload, controller_of(pod)
+    state, owner = builder.state, controller_of(pod)
+    workload, name = state.workload, state.entry_of(pod)
     controller = controllers.get(owner["uid"]) if owner is not None else None
     if (controller is None) is (workload["kind"] != "Pod") or is_terminating(pod) or is_outdated(pod, state):
         return None
-    name = entry_name(workload["kind"], metadata["name"], pod["spec"].get("nodeName") or "")
     trouble = _find_failure(state, pod, controller, builder.entry(name))
     if trouble is None:
         return None
@@ -336,9 +335,8 @@ def _to_failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str
     if retries is None or retries.per_pod == 0:
         return None
     if retries.warning:
-        builder.record_event(
-            None, RecoveryReason.MISSPELT, retries.warning, f"{workload['metadata']['uid']}/{retries.warning}"
-        )
+        occasion = f"{workload['metadata']['uid']}/{retries.warning}"
+        builder.record_event(None, RecoveryReason.MISSPELT, retries.warning, occasion)
     failed = FailedPod(pod, controller, trouble, name, total_retries(retries.per_pod, workload))
     return failed if _may_recover(builder, failed) else None
 
@@ -403,7 +401,6 @@ def _may_recover(builder: DecisionBuilder, failed: FailedPod) -> bool:
         builder.requeue(_DOUBT_DELAY)
         return False
     if failed.failure.due > 0:
-        builder.deferred.add(failed.uid)
-        builder.requeue(failed.failure.due)
+        builder.defer(failed.uid, failed.failure.due)
         return False
     return True

@@ -23,6 +23,9 @@ from rescheduler.model.objects import Node
 from rescheduler.model.selector import Labels
 from rescheduler.model.time import format_instant
 
+_log = structlog.stdlib.get_logger(__name__)
+_OVERTAKEN = frozenset({404, 409})
+
 
 def is_candidate(row: Node, *, cordons: bool) -> bool:
     """Whether a node may need a change, by its row: cheap, because it runs for all nodes."""
@@ -59,10 +62,6 @@ def _changed(node: Json, notes: Json, spec: Json, why: str) -> Command:
     if spec:
         changes["spec"] = spec
     return commands.patch(node, changes, why)
-
-
-_log = structlog.stdlib.get_logger(__name__)
-_OVERTAKEN = frozenset({404, 409})
 
 
 class CordonController:
@@ -105,20 +104,16 @@ class CordonController:
         changed = 0
         for name in sorted(names):
             try:
-                changed += await self._one(name, decide)
+                node = await self._observer.find("Node", "", name)
+                command = decide(node) if node is not None else None
+                refused = await self._sender.carry_out(command) if command is not None else None
             except ClusterError as error:
                 _log.warning("cordon not reconciled, retrying", node=name, why=str(error))
+                continue
+            if command is not None and refused is None:
+                changed += 1
+                _log.info("cordon changed", node=name, change=command.why)
+                self._tell(command)
+            elif refused is not None and refused.code not in _OVERTAKEN:  # else the next run reads it again
+                _log.warning("command refused", node=name, command=str(command), why=refused.message)
         return changed
-
-    async def _one(self, name: str, decide: Callable[[Json], Command | None]) -> bool:
-        node = await self._observer.find("Node", "", name)
-        command = decide(node) if node is not None else None
-        if command is None:
-            return False
-        refused = await self._sender.carry_out(command)
-        if refused is None:
-            _log.info("cordon changed", node=name, change=command.why)
-            self._tell(command)
-        elif refused.code not in _OVERTAKEN:  # changed meanwhile: the next run reads it again
-            _log.warning("command refused", node=name, command=str(command), why=refused.message)
-        return refused is None

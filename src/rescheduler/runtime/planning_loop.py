@@ -32,7 +32,6 @@ from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.model.time import format_instant
-from rescheduler.planning.budgets import FIELD
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 
@@ -85,8 +84,6 @@ class OrderTerms:
     """The number of optional moves that may be created without approval; None means no limit."""
     hindrance: str = ""
     """Why no more may be created."""
-    hourly_in: Callable[[str], int | None] = lambda namespace: None
-    """The same for one namespace."""
     timed: bool = False
     """Whether optional moves must keep to time windows or hourly limits when they start."""
 
@@ -102,16 +99,6 @@ class OrderTerms:
             return None, ""
         why = f"{self.waiting} wait for approval already, and {self.most} may (maxReschedulePods)"
         return self.most - self.waiting, why
-
-    def full(self, proposal: Counter[str], taken: Counter[str]) -> str:
-        """Why a proposal (moves by namespace) exceeds a limit, with the moves taken so far; empty if it does not."""
-        if self.approval is Approval.REQUIRED:
-            return ""
-        for namespace, count in proposal.items():
-            room = self.hourly_in(namespace)
-            if room is not None and taken[namespace] + count > room:
-                return f"{f'only {room}' if room else 'no'} more may begin within the hour in {namespace} ({FIELD})"
-        return ""
 
 
 async def create_migrations(plan: Plan, store: MigrationStore, now: float, terms: OrderTerms) -> list[PodMigration]:
@@ -152,25 +139,15 @@ async def create_migrations(plan: Plan, store: MigrationStore, now: float, terms
 def _select_moves(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
     """Select the moves that may be created: whole proposals, in the plan's order, as long as there is room."""
     room, why = terms.room()
-    proposals: dict[int, Counter[str]] = {}
-    for move in moves:
-        if not is_mandatory(move.strategy):
-            proposals.setdefault(move.proposal, Counter())[move.namespace] += 1
     taken: set[int] = set()
-    spent: Counter[str] = Counter()
-    reasons: list[str] = []
-    for proposal, namespaces in proposals.items():
-        if room is not None and spent.total() + namespaces.total() > room:
-            reasons.append(why)
-            break  # later proposals may depend on it
-        if full := terms.full(namespaces, spent):
-            reasons.append(full)
-            continue  # later ones may depend on this, too, but they are checked again at their start
-        spent += namespaces
+    for proposal, size in Counter(move.proposal for move in moves if not is_mandatory(move.strategy)).items():
+        if room is not None:
+            if size > room:
+                break  # later proposals may depend on it
+            room -= size
         taken.add(proposal)
     kept = [move for move in moves if is_mandatory(move.strategy) or move.proposal in taken]
     if len(kept) < len(moves):
-        why = "; ".join(dict.fromkeys(reasons))
         _log.info("plan limited", moves=len(moves), created=len(kept), why=why)
     return kept
 

@@ -154,7 +154,8 @@ class WorkloadStateReader:
         owners = {each["metadata"]["uid"] for each in found.controllers}
         vanished = [lost for lost in self._vanished.of(owners) if lost.pod.uid not in there]
         rows |= {lost.pod.uid: lost.pod for lost in vanished}
-        free = self._free(rows, [_template(reader, each) for each in _by_age(found.controllers)])
+        by_age = sorted(found.controllers, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+        free = self._free(rows, [_template(reader, each) for each in by_age])
         everywhere = next(iter(free.values()), frozenset[str]())
         return WorkloadState(
             workload=found.holder,
@@ -251,10 +252,6 @@ def _row(reader: ObjectReader, pod: Json, entry: RecordEntry) -> Pod:
 def _template(reader: ObjectReader, controller: Json) -> Workload | None:
     row = reader.read(controller["kind"], msgspec.json.encode(controller), _SOURCE).row
     return row if isinstance(row, Workload) else None
-
-
-def _by_age(controllers: Iterable[Json]) -> list[Json]:
-    return sorted(controllers, key=lambda each: str(each["metadata"].get("creationTimestamp")))
 
 
 def _well(name: str) -> Json:

@@ -90,14 +90,12 @@ class TimeWindows:
         held = self._outside(self._now())
         return held.reason if held is not None else ""
 
-    def room(self, namespace: str = "") -> int | None:
-        """How many optional moves may be created now, in total or in one namespace; None means no limit."""
-        timing = self._live.policy().when
-        most = timing.moves_per_hour_per_namespace if namespace else timing.moves_per_hour
+    def room(self) -> int | None:
+        """How many optional moves may be created now; None means no limit. Plans keep the limits of namespaces."""
+        most = self._live.policy().when.moves_per_hour
         if most is None:
             return None
-        counted = {*self._within_the_hour(self._now()), *self._ordered()}
-        return max(0, most - sum(not namespace or key[0] == namespace for key in counted))
+        return max(0, most - len({*self._within_the_hour(self._now()), *self._ordered()}))
 
     def why_limited(self) -> str:
         """Why no more optional moves may be created than there is room for; empty without a limit."""

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from rescheduler.migration.observation import Observation, StepContext
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
@@ -367,19 +366,12 @@ def test_before_all_are_stored_that_belong_together_nobody_knows_in_which_namesp
     assert stage.hours.check(first) is None
 
 
-def test_what_counts_for_the_hour_of_a_namespace_is_kept_and_leaves_less_room() -> None:
+def test_what_counts_for_the_hour_of_a_namespace_is_kept() -> None:
     stage = Stage(in_each(3))
     stage.migrations.put(begun("lately", NOW - 100))
     stage.migrations.put(replace(begun("there", NOW - 100), namespace="bank"))
     stage.migrations.put(numbered(1))
     assert stage.hours.needed(NOW) == {("shop", "lately"), ("bank", "there")}
-    assert [stage.hours.room(name) for name in ("shop", "bank", "zoo", "")] == [1, 2, 3, None]
-    stage.migrations.drop(("shop", "lately"))
-    assert stage.hours.room("shop") == 1
-    stage.hours.note_start(numbered(1))
-    assert stage.hours.room("shop") == 1  # it is one, be it ordered or about to begin
-    stage.timing = unwindowed(9)
-    assert stage.hours.room("shop") is None
 
 
 @pytest.mark.parametrize(
@@ -480,24 +472,8 @@ class TestOrdering:
         assert len(found) == count
         assert all(each.spec.windowed for each in found)
 
-    async def test_of_a_namespace_whose_hour_is_full_nothing_is_ordered_and_the_others_go_on(self) -> None:
-        moves = [replace(self.move, namespace=name, proposal=n) for n, name in enumerate(("shop", "bank", "shop"))]
-        both = [replace(self.move, namespace=name, proposal=9) for name in ("zoo", "shop")]
-        rooms = {"shop": 1, "zoo": 5}
-        terms = OrderTerms(hourly_in=rooms.get, timed=True)
-        with capture_logs() as told:
-            found = await self.ordered(terms, self.drained, *moves, *both)
-        assert [each.namespace for each in found] == ["shop", "shop", "bank"]
-        (hindered,) = [line["why"] for line in told if line["event"] == "plan limited"]
-        assert hindered == "only 1 more may begin within the hour in shop (when.movesPerHourPerNamespace)"
-        rooms["shop"] = 0
-        with capture_logs() as told:
-            assert [each.namespace for each in await self.ordered(terms, *moves)] == ["bank"]
-        (hindered,) = [line["why"] for line in told if line["event"] == "plan limited"]
-        assert hindered == "no more may begin within the hour in shop (when.movesPerHourPerNamespace)"
-
     async def test_what_is_to_be_approved_of_is_ordered_at_any_time_and_waits(self) -> None:
-        terms = OrderTerms(Approval.REQUIRED, hourly=0, hindrance=CLOSED, hourly_in=lambda namespace: 0, timed=True)
+        terms = OrderTerms(Approval.REQUIRED, hourly=0, hindrance=CLOSED, timed=True)
         found = await self.ordered(terms, *self.many(1, 1))
         assert [(each.spec.approval_required, each.spec.windowed) for each in found] == [(True, True)] * 2
 
