@@ -10,7 +10,7 @@ import pytest
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseDetails, PauseStore
-from rescheduler.migration.steps.common import AwaitReady
+from rescheduler.migration.steps.copy import AwaitReady
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.starting.holds import PauseWatcher

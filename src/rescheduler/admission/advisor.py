@@ -22,9 +22,7 @@ from rescheduler.decode.pods import PodDecoder
 from rescheduler.decode.sections import SectionError
 from rescheduler.kube.record_owner import asks_for_retries, is_known_above, workload_of
 from rescheduler.migration.lifecycle import ROLL_BACK
-from rescheduler.migration.steps.evict import Evict
-from rescheduler.migration.steps.rebuild import AwaitRebuilt
-from rescheduler.migration.steps.steering import HOSTNAME
+from rescheduler.migration.steps.evict import HOSTNAME, AwaitRebuilt, Evict
 from rescheduler.model import labels
 from rescheduler.model.advice import ExpectedMove, NewPod, PlacementAdvice
 from rescheduler.model.json import ObjectKey

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from rescheduler.admission.advisor import NO_ADVICE, PlacementAdvisor
 from rescheduler.admission.reviews import AdmissionReview, NotAPodError, answer, read_new_pod, read_review
-from rescheduler.migration.steps.steering import add_preference
+from rescheduler.migration.steps.evict import add_preference
 from rescheduler.model import labels
 from rescheduler.model.advice import ExpectedMove, NewPod, PlacementAdvice
 from rescheduler.model.json import Json

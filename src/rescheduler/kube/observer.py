@@ -17,8 +17,8 @@ from rescheduler.decode.sections import SectionError
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import ObjectClient, list_items, path_of
 from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, controller_of, labels_of
+from rescheduler.migration.steps.evict import temporary_budget_name
 from rescheduler.migration.steps.placeholder import placeholder_name
-from rescheduler.migration.steps.protection import temporary_budget_name
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import ObjectReference, PodMigration

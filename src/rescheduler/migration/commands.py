@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, annotations_of
 
 
 class Verb(StrEnum):
@@ -50,6 +50,19 @@ def patch(body: Json, changes: Json, why: str, subresource: str = "") -> Command
     named = {**changes, "metadata": {**changes.get("metadata", {}), "uid": metadata["uid"]}}
     namespace = metadata.get("namespace", "")  # a node has none
     return Command(Verb.PATCH, body["kind"], namespace, metadata["name"], named, subresource, why)
+
+
+def json_patch(body: Json, operations: list[Json], why: str) -> Command:
+    """Change this object by a JSON patch, which fails if a value that it tests has changed; so does another UID."""
+    metadata = body["metadata"]
+    checked = [{"op": "test", "path": "/metadata/uid", "value": metadata["uid"]}, *operations]
+    return Command(Verb.PATCH, body["kind"], metadata["namespace"], metadata["name"], checked, why=why)
+
+
+def remove_annotation(body: Json, key: str) -> list[Json]:
+    """The operations of a JSON patch that remove an annotation with this value."""
+    path = "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
+    return [{"op": "test", "path": path, "value": annotations_of(body)[key]}, {"op": "remove", "path": path}]
 
 
 def delete(body: Json, why: str, *, as_seen: bool = False) -> Command:

@@ -13,40 +13,38 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext, is_terminating
-from rescheduler.migration.replacement import disown_extra_pods
+from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext
 from rescheduler.migration.rollback import Finish, Mark, roll_back, unmark_workload
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import (
     STORE_TIMEOUT,
     AwaitMembers,
-    AwaitReady,
     CheckBudgets,
     Do,
     Done,
     GiveUp,
-    Land,
-    Nominate,
     Step,
-    Ungate,
     Wait,
 )
-from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
+from rescheduler.migration.steps.copy import AwaitReady, CopyPod, EvictOriginal, Land, Nominate, Ungate
 from rescheduler.migration.steps.evict import (
+    AwaitRebuilt,
+    AwaitRebuiltReady,
     Evict,
-    HoldRoom,
+    MarkRebuilt,
     NominateRebuilt,
     PauseDeployment,
     Prefer,
-    ReleaseRoom,
+    Protect,
+    Restore,
     TakeTurn,
     UngateRebuilt,
+    Unprotect,
+    disown_extra_pods,
 )
 from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
-from rescheduler.migration.steps.protection import Protect, Unprotect
-from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore
+from rescheduler.migration.steps.placeholder import HoldRoom, ReleaseRoom
 from rescheduler.migration.steps.remove import AwaitRemoved, Remove
-from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_duration
@@ -112,7 +110,6 @@ class Lifecycle:
         self._settings = settings or MigrationSettings()
         settings = self._settings
         grace = int(settings.eviction_grace_period)
-        copied: tuple[Step, ...] = (Nominate(),)
         rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady())
         after_room: dict[Method, tuple[Step, ...]] = {
             Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
@@ -126,8 +123,8 @@ class Lifecycle:
         reserved = frozenset({AwaitMembers.name, *(step.name for steps in after_room.values() for step in steps)})
         members = AwaitMembers(reserved)
         self._steps: dict[Method, tuple[Step, ...]] = {
-            Method.HANDOFF: (Mark(), CopyTemplate(), *copied, members, *after_room[Method.HANDOFF]),
-            Method.COPY: (CheckBudgets(spare=1), Mark(), CopyPod(), *copied, members, *after_room[Method.COPY]),
+            Method.HANDOFF: (Mark(), CopyTemplate(), Nominate(), members, *after_room[Method.HANDOFF]),
+            Method.COPY: (CheckBudgets(spare=1), Mark(), CopyPod(), Nominate(), members, *after_room[Method.COPY]),
             Method.EVICT: (CheckBudgets(spare=0), Mark(), HoldRoom(), members, *after_room[Method.EVICT]),
             Method.REMOVE: (Remove(), AwaitRemoved()),
         }
@@ -240,7 +237,8 @@ class Lifecycle:
 
     def _completed(self, context: StepContext) -> MigrationStatus:
         progress = context.migration.status
-        found = next((pod for pod in context.seen.marked if _is_replacement(pod, progress)), None)
+        name = progress.replacement.name if progress.replacement is not None else ""
+        found = next((pod for pod in context.seen.marked if pod["metadata"]["name"] == name), None)
         if found is not None:  # people look the pod up by its UID
             progress = structs.replace(
                 progress, replacement=ObjectReference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
@@ -253,9 +251,8 @@ class Lifecycle:
 
     def _give_up(self, context: StepContext, why: GiveUp) -> Transition:
         """Record the rollback, and whether it is tried again."""
-        progress, original = context.migration.status, context.original
-        tried = progress.tried_methods
-        gone = original is None or is_terminating(original)
+        progress = context.migration.status
+        tried, gone = progress.tried_methods, context.live_original is None
         if why.other_method and progress.method is not None:
             tried = (*tried, progress.method)
         again = not gone and ((why.retry and progress.attempts < self._settings.attempts) or why.other_method)
@@ -295,8 +292,3 @@ def _with(context: StepContext, progress: MigrationStatus) -> StepContext:
     if progress.step != context.migration.status.step and seen.refused is not None:
         seen = replace(seen, refused=None)
     return replace(context, migration=structs.replace(context.migration, status=progress), seen=seen)
-
-
-def _is_replacement(pod: Json, progress: MigrationStatus) -> bool:
-    known = progress.replacement
-    return known is not None and known.name == pod["metadata"]["name"]

@@ -27,7 +27,6 @@ class ObservedPart(Enum):
 
 
 EVERYTHING = frozenset(ObservedPart)
-NOTHING_MORE: frozenset[ObservedPart] = frozenset()
 
 
 class SteeringMethod(StrEnum):
@@ -107,12 +106,24 @@ class StepContext:
         return pod if pod is not None and (not uid or pod["metadata"]["uid"] == uid) else None
 
     @property
+    def live_original(self) -> Json | None:
+        """The original, unless it is gone or being deleted."""
+        original = self.original
+        return None if original is None or is_terminating(original) else original
+
+    @property
     def copy(self) -> Json | None:
         """The replacement that we made, if it is there."""
         for pod in self.seen.marked:
             if labels.ORIGINAL_POD in annotations_of(pod) and pod["metadata"]["uid"] != self.migration.status.pod_uid:
                 return pod
         return None
+
+    @property
+    def lasting_refusal(self) -> str:
+        """Why the last command was refused, if it would be again; conflicts and spent budgets pass."""
+        refused = self.seen.refused
+        return refused.message if refused is not None and refused.code not in (409, 429) else ""
 
     @property
     def in_step(self) -> float:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from msgspec import structs
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.crd import KIND
 from rescheduler.migration.observation import (
     ObservedPart,
     StepContext,
@@ -24,30 +22,37 @@ from rescheduler.migration.observation import (
     labels_of,
     target_problem,
 )
-from rescheduler.migration.replacement import disown_extra_pods
 from rescheduler.migration.steps.common import (
+    POD_GONE,
     Do,
     Done,
     GiveUp,
     Outlook,
     Step,
     Wait,
+    disown,
+    do_all,
     remove_nominate_gate,
     workload_of,
 )
+from rescheduler.migration.steps.evict import (
+    disown_extra_pods,
+    read_steering,
+    remove_budget,
+    restore,
+    restore_template,
+    resume,
+)
 from rescheduler.migration.steps.placeholder import find_placeholder, is_placeholder, release_room
-from rescheduler.migration.steps.protection import remove_budget
-from rescheduler.migration.steps.steering import read_steering, restore, restore_template, resume
 from rescheduler.model import labels
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus, ObjectReference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 
-COPIED = (marks.MIGRATION_ID, marks.PAUSED_BY)
+COPIED = (labels.MIGRATION_ID, labels.PAUSED_BY)
 """Notes that a Deployment's controller copies to its ReplicaSets."""
-_MARKED_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON)
+_MARKED_LABELS = (labels.MIGRATION_ID, labels.MIGRATION_STATUS, labels.MIGRATION_REASON)
 
 
 class Mark(Step):
@@ -65,31 +70,31 @@ class Mark(Step):
 
     def look(self, context: StepContext) -> Outlook:
         """Done when both carry the migration's id."""
-        original, migration = context.original, context.migration
-        if original is None or is_terminating(original):
-            return GiveUp("the pod is gone", retry=False)
-        other = labels_of(original).get(marks.MIGRATION_ID)
-        if other != migration.name and labels_of(original).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
+        original, migration = context.live_original, context.migration
+        if original is None:
+            return POD_GONE
+        other = labels_of(original).get(labels.MIGRATION_ID)
+        if other != migration.name and labels_of(original).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
             return Wait(f"migration {other} is moving the pod")
         if unfit := target_problem(context):
             return GiveUp(unfit)
         todo: list[Command] = []
         wanted = {
-            marks.MIGRATION_ID: migration.name,
-            marks.MIGRATION_STATUS: "in-progress",
-            marks.MIGRATION_REASON: migration.spec.strategy,
+            labels.MIGRATION_ID: migration.name,
+            labels.MIGRATION_STATUS: "in-progress",
+            labels.MIGRATION_REASON: migration.spec.strategy,
         }
         if wanted.items() - labels_of(original).items():
-            notes = {marks.MIGRATION_TIME: format_instant(context.now)}
-            if marks.MARKS_BEFORE not in annotations_of(original) and (before := _marks_before(original)):
-                notes[marks.MARKS_BEFORE] = json.dumps(before)
+            notes = {labels.MIGRATION_TIME: format_instant(context.now)}
+            if labels.MARKS_BEFORE not in annotations_of(original) and (before := _marks_before(original)):
+                notes[labels.MARKS_BEFORE] = json.dumps(before)
             changes = {"metadata": {"labels": wanted, "annotations": notes}}
             todo.append(commands.patch(original, changes, "mark the original"))
         workload = workload_of(context)
-        if workload is not None and annotations_of(workload).get(marks.MIGRATION_ID) != migration.name:
-            note = {"metadata": {"annotations": {marks.MIGRATION_ID: migration.name}}}
+        if workload is not None and annotations_of(workload).get(labels.MIGRATION_ID) != migration.name:
+            note = {"metadata": {"annotations": {labels.MIGRATION_ID: migration.name}}}
             todo.append(commands.patch(workload, note, "note the move on the workload"))
-        return Do(tuple(todo)) if todo else Done()
+        return do_all(todo)
 
 
 class Finish(Step):
@@ -100,28 +105,19 @@ class Finish(Step):
 
     def look(self, context: StepContext) -> Outlook:
         """Done when nothing of the move is left but its trace."""
-        todo = [*release_replacement(context, "completed"), *unmark_workload(context)]
-        return Do(tuple(todo)) if todo else Done()
+        released = _release_pod(context.copy, "completed") if context.copy is not None else []
+        return do_all([*released, *unmark_workload(context)])
 
 
-def release_replacement(context: StepContext, status: str) -> list[Command]:
-    """Make the replacement a pod like any other, with only a trace of the move."""
-    return release_pod(context.copy, status) if context.copy is not None else []
-
-
-def release_pod(pod: Json, status: str) -> list[Command]:
-    """The same for any pod that a migration created; the PodMigration owns it no longer."""
-    changes = dict[str, Any]()
+def _release_pod(pod: Json, status: str) -> list[Command]:
+    """Make a pod that a migration created one like any other, with only a trace of the move."""
     if is_terminating(pod):
         return []
-    if labels_of(pod).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-        changes["labels"] = {marks.MIGRATION_STATUS: status}
-    if marks.WITHHELD in annotations_of(pod):
-        changes["annotations"] = {marks.WITHHELD: None}
-    owners = pod["metadata"].get("ownerReferences") or []
-    others = [owner for owner in owners if owner["kind"] != KIND]
-    if len(others) < len(owners):
-        changes |= {"ownerReferences": others, "resourceVersion": pod["metadata"]["resourceVersion"]}
+    changes = disown(pod)
+    if labels_of(pod).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
+        changes["labels"] = {labels.MIGRATION_STATUS: status}
+    if labels.WITHHELD in annotations_of(pod):
+        changes["annotations"] = {labels.WITHHELD: None}
     return [commands.patch(pod, {"metadata": changes}, "it is a pod like any other now")] if changes else []
 
 
@@ -139,7 +135,7 @@ def unmark_workload(context: StepContext) -> list[Command]:
 
 
 def remove_notes(
-    workload: Json, names: Collection[str], keys: tuple[str, ...] = (marks.MIGRATION_ID,)
+    workload: Json, names: Collection[str], keys: tuple[str, ...] = (labels.MIGRATION_ID,)
 ) -> list[Command]:
     """Take the annotations of these migrations off one object."""
     ours = [key for key in keys if annotations_of(workload).get(key) in names]
@@ -148,50 +144,48 @@ def remove_notes(
     return [commands.patch(workload, {"metadata": {"annotations": dict.fromkeys(ours)}}, "the move is over")]
 
 
-def unmark_original(context: StepContext) -> list[Command]:
-    """Restore the labels and annotations of an original that stays."""
-    original = context.original
-    if original is None or is_terminating(original):
-        return []
-    return restore_marks(original) if labels_of(original).get(marks.MIGRATION_ID) == context.migration.name else []
-
-
 def restore_marks(original: Json) -> list[Command]:
-    """The same for any pod that is labelled as an original."""
-    before: Json = json.loads(annotations_of(original).get(marks.MARKS_BEFORE, "{}"))
-    labels = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
-    notes = {marks.MIGRATION_TIME: before.get("annotations", {}).get(marks.MIGRATION_TIME), marks.MARKS_BEFORE: None}
-    return [commands.patch(original, {"metadata": {"labels": labels, "annotations": notes}}, "take the marks off")]
+    """Restore the labels and annotations of an original that stays."""
+    before: Json = json.loads(annotations_of(original).get(labels.MARKS_BEFORE, "{}"))
+    kept = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
+    notes = {labels.MIGRATION_TIME: before.get("annotations", {}).get(labels.MIGRATION_TIME), labels.MARKS_BEFORE: None}
+    return [commands.patch(original, {"metadata": {"labels": kept, "annotations": notes}}, "take the marks off")]
 
 
 def restore_cost(original: Json) -> list[Command]:
     """Restore the deletion cost of an original, so that it is no longer the first to be deleted."""
-    if is_terminating(original) or marks.COST_BEFORE not in annotations_of(original):
+    if labels.COST_BEFORE not in annotations_of(original):
         return []
-    before = annotations_of(original)[marks.COST_BEFORE] or None
-    notes = {marks.DELETION_COST: before, marks.COST_BEFORE: None}
+    before = annotations_of(original)[labels.COST_BEFORE] or None
+    notes = {labels.DELETION_COST: before, labels.COST_BEFORE: None}
     return [commands.patch(original, {"metadata": {"annotations": notes}}, "give it its deletion cost back")]
 
 
 def _marks_before(original: Json) -> Json:
-    labels = {key: value for key, value in labels_of(original).items() if key in _MARKED_LABELS}
-    notes = {key: value for key, value in annotations_of(original).items() if key == marks.MIGRATION_TIME}
-    return {key: value for key, value in (("labels", labels), ("annotations", notes)) if value}
+    kept = {key: value for key, value in labels_of(original).items() if key in _MARKED_LABELS}
+    notes = {key: value for key, value in annotations_of(original).items() if key == labels.MIGRATION_TIME}
+    return {key: value for key, value in (("labels", kept), ("annotations", notes)) if value}
 
 
 def roll_back(context: StepContext) -> Do | Wait | Done:
     """Undo what is left of a move, the most dangerous first; Done when nothing is."""
+    original, copy, name = context.live_original, context.copy, context.migration.name
     restored = restore(context)
     # Its cost first: without the copy, a scaling down would hit the original.
-    todo = [*(restore_cost(context.original) if context.original is not None else ()), *_copy(context)]
+    todo = restore_cost(original) if original is not None else []
+    todo += _undo_copy(context)
     todo += restored.commands if isinstance(restored, Do) else ()
-    todo += [*_held_back(context), *disown_extra_pods(context), *release_room(context)]
-    todo += [*remove_budget(context), *unmark_original(context), *unmark_workload(context)]
+    if copy is not None and annotations_of(copy).get(labels.GATED) == name:
+        todo += remove_nominate_gate(copy)  # so that it can be scheduled
+    todo += [*disown_extra_pods(context), *release_room(context), *remove_budget(context)]
+    if original is not None and labels_of(original).get(labels.MIGRATION_ID) == name:
+        todo += restore_marks(original)
+    todo += unmark_workload(context)
     if todo:
         return Do(tuple(todo))
     if isinstance(restored, Wait):
         return restored
-    if context.copy is not None and is_terminating(context.copy) and controller_of(context.copy) is None:
+    if copy is not None and is_terminating(copy) and controller_of(copy) is None:
         return Wait("the copy is ending", 1.0)
     if context.seen.temporary_budget is not None and is_terminating(context.seen.temporary_budget):
         return Wait("the temporary budget is being removed", 1.0)
@@ -200,75 +194,49 @@ def roll_back(context: StepContext) -> Do | Wait | Done:
     return Done()
 
 
-def _copy(context: StepContext) -> list[Command]:
-    copy, original = context.copy, context.original
+def _undo_copy(context: StepContext) -> list[Command]:
+    copy = context.copy
     if copy is None or is_terminating(copy):
         return []
     # Without the original, a copy that has a node is the only pod there is; behind its gate it was never one.
-    goes = original is None or is_terminating(original)
-    alone = context.migration.status.method is Method.COPY and goes and bool(copy["spec"].get("nodeName"))
-    if controller_of(copy) is None and not (alone and not has_finished(copy)):
+    is_last = context.migration.status.method is Method.COPY and context.live_original is None
+    is_needed = is_last and copy["spec"].get("nodeName") and not has_finished(copy)
+    if controller_of(copy) is None and not is_needed:
         # A controller may have adopted it since; then it must not be deleted.
         return [commands.delete(copy, "the move is rolled back", as_seen=True)]
-    return release_replacement(context, "failed")
+    return _release_pod(copy, "failed")
 
 
-def _held_back(context: StepContext) -> list[Command]:
-    """Remove the webhook's gate from a replacement, so that it can be scheduled."""
-    copy = context.copy
-    is_ours = copy is not None and annotations_of(copy).get(labels.GATED) == context.migration.name
-    return remove_nominate_gate(copy) if copy is not None and is_ours else []
-
-
-_OF_ORIGINALS = (marks.COST_BEFORE, marks.MARKS_BEFORE)
-_OF_PODS = (marks.WITHHELD, *_OF_ORIGINALS)
+_OF_ORIGINALS = (labels.COST_BEFORE, labels.MARKS_BEFORE)
+_OF_PODS = (labels.WITHHELD, *_OF_ORIGINALS)
 Texts = Mapping[str, str]
 
 
-def names_on_pod(labels: Texts, notes: Texts) -> frozenset[str]:
+def names_on_pod(kept: Texts, notes: Texts) -> frozenset[str]:
     """The running migrations that a pod is labelled with; "" for a label without a name.
 
     The trace that a finished move leaves on its replacement does not count.
     """
-    name = labels.get(marks.MIGRATION_ID, "")
-    is_marked = bool(name) and labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
+    name = kept.get(labels.MIGRATION_ID, "")
+    is_marked = bool(name) and kept.get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS
     names = {name} if is_marked or any(key in notes for key in _OF_PODS) else set()
-    if labels.get(marks.MANAGED_BY) == marks.MANAGER and marks.PLACEHOLDER in labels:
-        names.add(labels[marks.PLACEHOLDER])
-    if marks.GATED in notes:
-        names.add(notes[marks.GATED])
+    if kept.get(labels.MANAGED_BY) == labels.MANAGER and labels.PLACEHOLDER in kept:
+        names.add(kept[labels.PLACEHOLDER])
+    if labels.GATED in notes:
+        names.add(notes[labels.GATED])
     return frozenset(names)
-
-
-def names_on_workload(notes: Texts) -> frozenset[str]:
-    """The migrations in the annotations of a Deployment, ReplicaSet, StatefulSet or Job."""
-    names = {notes[key] for key in COPIED if key in notes}
-    if marks.AFFINITY_BEFORE in notes:
-        names.add(read_steering({"metadata": {"annotations": notes}})["migration"])
-    return frozenset(names)
-
-
-def name_on_budget(labels: Texts) -> str:
-    """The migration of a temporary budget; empty for other budgets."""
-    return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else ""
 
 
 def names_on(body: Json) -> frozenset[str]:
-    """The migrations that an object is labelled or annotated with."""
-    match body["kind"]:
-        case "Pod":
-            return names_on_pod(labels_of(body), annotations_of(body))
-        case "PodDisruptionBudget":
-            name = name_on_budget(labels_of(body))
-            return frozenset({name}) if name else frozenset()
-        case _:
-            return names_on_workload(annotations_of(body))
-
-
-def is_copy(pod: Json) -> bool:
-    """Whether a pod was created by a move, and is not itself being moved again."""
-    notes = annotations_of(pod)
-    return marks.ORIGINAL_POD in notes and not any(key in notes for key in _OF_ORIGINALS)
+    """The migrations that a pod, a workload or a temporary budget is labelled or annotated with."""
+    kept, notes = labels_of(body), annotations_of(body)
+    if body["kind"] == "Pod":
+        return names_on_pod(kept, notes)
+    if body["kind"] == "PodDisruptionBudget":
+        is_ours = kept.get(labels.MANAGED_BY) == labels.MANAGER and kept.get(labels.MIGRATION_ID)
+        return frozenset({kept[labels.MIGRATION_ID]} if is_ours else ())
+    names = {notes[key] for key in COPIED if key in notes}
+    return frozenset(names | ({read_steering(body)["migration"]} if labels.AFFINITY_BEFORE in notes else set()))
 
 
 def clean_pod(pod: Json, original: Json | None, status: str) -> list[Command]:
@@ -279,15 +247,14 @@ def clean_pod(pod: Json, original: Json | None, status: str) -> list[Command]:
         return [commands.delete(pod, "the room is not held any more")]
     if held_back := remove_nominate_gate(pod):
         return held_back  # first, because the pod waits behind it
-    if is_copy(pod):
+    notes = annotations_of(pod)
+    if labels.ORIGINAL_POD in notes and not any(key in notes for key in _OF_ORIGINALS):  # not being moved again itself
         if controller_of(pod) is None and _is_surplus(pod, original):
             # A controller may have adopted it since; then it must not be deleted.
             return [commands.delete(pod, "its migration is gone", as_seen=True)]
-        return release_pod(pod, status)
-    is_marked = labels_of(pod).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
-    if is_marked or marks.MARKS_BEFORE in annotations_of(pod):
-        return [*restore_cost(pod), *restore_marks(pod)]
-    return restore_cost(pod)
+        return _release_pod(pod, status)
+    is_marked = labels_of(pod).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS
+    return [*restore_cost(pod), *(restore_marks(pod) if is_marked or labels.MARKS_BEFORE in notes else ())]
 
 
 def clean_budget(budget: Json) -> list[Command]:
@@ -304,17 +271,17 @@ def clean_workload(workload: Json, sets: Collection[Json], dead: Collection[str]
     if steered := [each for each in sets if read_steering(each).get("migration") in dead]:
         return Do(tuple(restore_template(each) for each in steered))
     if workload["kind"] == "Deployment":
-        if annotations_of(workload).get(marks.PAUSED_BY) in dead:
+        if annotations_of(workload).get(labels.PAUSED_BY) in dead:
             return resume(workload, sets)
         if todo := remove_notes(workload, dead):
             return Do(tuple(todo))
     others = sets if workload["kind"] == "Deployment" else (workload,)
     copied = [command for each in others for command in remove_notes(each, dead, COPIED)]
-    return Do(tuple(copied)) if copied else Done()
+    return do_all(copied)
 
 
 def _is_surplus(copy: Json, original: Json | None) -> bool:
     """Whether an unadopted copy can go without a pod being lost."""
-    if not copy["spec"].get("nodeName") or has_finished(copy) or marks.WITHHELD in annotations_of(copy):
+    if not copy["spec"].get("nodeName") or has_finished(copy) or labels.WITHHELD in annotations_of(copy):
         return True  # it never ran, does not any more, or its ReplicaSet has as many as it wants without it
     return original is not None and not is_terminating(original)

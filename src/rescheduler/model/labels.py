@@ -80,6 +80,9 @@ TEMPLATE_HASH = "pod-template-hash"
 CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
+TRACE_LABELS = (MIGRATION_ID, MIGRATION_STATUS, MIGRATED_FROM, MIGRATION_REASON)
+TRACE_ANNOTATIONS = (MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME)
+"""What a move leaves on its replacement."""
 
 
 # Of descheduler and of the two autoscalers; they are honoured.

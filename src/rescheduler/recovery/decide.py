@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rescheduler.migration.observation import has_finished, is_terminating, ready_seconds
-from rescheduler.migration.replacement import replacement_name, strip_pod
+from rescheduler.migration.steps.copy import replacement_name, strip_pod
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.time import format_instant, parse_instant

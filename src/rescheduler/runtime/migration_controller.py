@@ -14,19 +14,20 @@ import structlog
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.structs import WORKLOADS
-from rescheduler.migration.steps.common import AwaitMembers, AwaitReady, Land
-from rescheduler.migration.steps.copy import EvictOriginal
+from rescheduler.migration.steps.common import AwaitMembers
+from rescheduler.migration.steps.copy import AwaitReady, EvictOriginal, Land
 from rescheduler.migration.steps.evict import (
+    AwaitRebuilt,
     Evict,
     NominateRebuilt,
     PauseDeployment,
     Prefer,
-    ReleaseRoom,
+    Restore,
     TakeTurn,
     UngateRebuilt,
 )
 from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, HandOver
-from rescheduler.migration.steps.rebuild import AwaitRebuilt, Restore
+from rescheduler.migration.steps.placeholder import ReleaseRoom
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod, Workload

@@ -22,7 +22,7 @@ from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command
-from rescheduler.migration.steps.common import Do, Done, Wait
+from rescheduler.migration.steps.common import Do, Done, Wait, do_all
 from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.migration import Phase
@@ -134,7 +134,7 @@ class OrphanCleaner:
             todo = rollback.clean_budget(body)
         else:
             return rollback.clean_workload(body, await self._sets(body), dead.keys())
-        return Do(tuple(todo)) if todo else Done()
+        return do_all(todo)
 
     async def _original(self, pod: Json) -> Json | None:
         """The pod that a copy was made from, if it still exists."""

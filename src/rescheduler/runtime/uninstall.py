@@ -24,10 +24,10 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, delete, patch
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.observation import StepContext, labels_of
+from rescheduler.migration.observation import StepContext
 from rescheduler.migration.settings import MigrationSettings
+from rescheduler.migration.steps.common import erase_trace
 from rescheduler.model import labels
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.executor import MigrationExecutor
@@ -36,14 +36,12 @@ from rescheduler.runtime.maintenance import CordonController
 from rescheduler.runtime.orphans import WATCHED, MarkedObject, OrphanCleaner
 from rescheduler.runtime.starting.gate import StartDecision
 
-_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON)
-_NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
-
 
 def find_traced(cache: ClusterCache) -> Iterator[MarkedObject]:
     """Yield pods with the trace of a finished move, and no mark of a running one."""
     for row in cache.rows("Pod"):
-        has_trace = any(key in row.labels for key in _LABELS) or any(key in row.annotations for key in _NOTES)
+        trace = (*labels.TRACE_LABELS, *labels.TRACE_ANNOTATIONS)
+        has_trace = any(key in row.labels or key in row.annotations for key in trace)
         if has_trace and not rollback.names_on_pod(row.labels, row.annotations):
             yield MarkedObject("Pod", row.namespace, row.name)
 
@@ -52,9 +50,7 @@ def _without_trace(pod: Json) -> Json:
     """Return the patch of a pod's metadata that removes the trace; empty if there is nothing to remove."""
     if rollback.names_on(pod):
         return {}
-    labels = {key: None for key in _LABELS if key in labels_of(pod)}
-    notes = {key: None for key in _NOTES if key in annotations_of(pod)}
-    return ({"labels": labels} if labels else {}) | ({"annotations": notes} if notes else {})
+    return erase_trace(pod)
 
 
 # Deployments first: their controller copies annotations to ReplicaSets.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kubemini.patches import apply_json_patch
 from rescheduler.admission.webhook import patch_for
-from rescheduler.migration.steps.steering import prefers
+from rescheduler.migration.steps.evict import prefers
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import ExpectedMove, PlacementAdvice
 from rescheduler.model.json import Json

@@ -10,7 +10,7 @@ import pytest
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.rollback import clean_budget, clean_pod, clean_workload, names_on, names_on_pod
 from rescheduler.migration.steps.common import Do, Done, Wait
-from rescheduler.migration.steps.steering import add_preference
+from rescheduler.migration.steps.evict import add_preference
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.plan import Method

@@ -7,32 +7,27 @@ gates have changed since; the caller then reads the pod again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from msgspec import structs
-
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Verb
+from rescheduler.migration.commands import Command
+from rescheduler.migration.crd import API_VERSION, KIND
 from rescheduler.migration.observation import (
-    NOTHING_MORE,
     ObservedPart,
     StepContext,
     blocking_budget,
-    controller_of,
-    describe_unready,
-    find_condition,
-    has_finished,
     is_terminating,
     labels_of,
     overlapping_budgets,
-    ready_seconds,
-    target_problem,
+    unready_sibling,
 )
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
-from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.objects import RolloutProgress
+from rescheduler.model.time import format_instant
 
 
 def gates_of(pod: Json) -> list[str]:
@@ -44,18 +39,14 @@ def remove_gate(pod: Json, gate: str, note: str = "") -> list[Command]:
     """Remove this gate and this annotation; no command if the pod has neither."""
     if is_terminating(pod):
         return []
-    metadata, gates = pod["metadata"], gates_of(pod)
+    gates = gates_of(pod)
     changes: list[Json] = []
     if gate in gates:
         at = f"/spec/schedulingGates/{gates.index(gate)}"
         changes += [{"op": "test", "path": f"{at}/name", "value": gate}, {"op": "remove", "path": at}]
-    if note and note in annotations_of(pod):
-        at = "/metadata/annotations/" + note.replace("~", "~0").replace("/", "~1")
-        changes += [{"op": "test", "path": at, "value": annotations_of(pod)[note]}, {"op": "remove", "path": at}]
-    if not changes:
-        return []
-    body = [{"op": "test", "path": "/metadata/uid", "value": metadata["uid"]}, *changes]
-    return [Command(Verb.PATCH, "Pod", metadata["namespace"], metadata["name"], body, why="take the gate off")]
+    if note in annotations_of(pod):
+        changes += commands.remove_annotation(pod, note)
+    return [commands.json_patch(pod, changes, "take the gate off")] if changes else []
 
 
 def remove_nominate_gate(pod: Json) -> list[Command]:
@@ -100,6 +91,13 @@ class GiveUp:
 
 
 Outlook = Done | Do | Wait | GiveUp
+POD_GONE = GiveUp("the pod is gone", retry=False)
+
+
+def do_all(todo: Iterable[Command]) -> Do | Done:
+    """These commands; Done if there are none."""
+    found = tuple(todo)
+    return Do(found) if found else Done()
 
 
 class Step(ABC):
@@ -107,7 +105,7 @@ class Step(ABC):
 
     name: ClassVar[str]
     """Shown and stored as `status.step`."""
-    needs: ClassVar[frozenset[ObservedPart]] = NOTHING_MORE
+    needs: ClassVar[frozenset[ObservedPart]] = frozenset()
     """The parts of the cluster that the observation must include; steps of an eviction always get all."""
 
     def enter(self, context: StepContext) -> MigrationStatus:
@@ -117,50 +115,6 @@ class Step(ABC):
     @abstractmethod
     def look(self, context: StepContext) -> Outlook:
         """Decide what to do, given the cluster as it is."""
-
-
-class CreateCopy(Step):
-    """Creates the replacement, behind its gate. Subclasses choose what it is made from."""
-
-    name = "CreateCopy"
-
-    @abstractmethod
-    def body(self, context: StepContext) -> Json:
-        """The pod to create."""
-
-    def look(self, context: StepContext) -> Outlook:
-        """Done when the copy is there."""
-        if context.copy is not None:
-            return GiveUp("the copy is being deleted by another client") if is_terminating(context.copy) else Done()
-        if context.original is None or is_terminating(context.original):
-            return GiveUp("the pod is gone", retry=False)
-        if (other := context.seen.namesake) is not None:
-            if labels_of(other).get(labels.MIGRATION_ID) == context.migration.name:
-                return Wait("the copy is being made", 1.0)
-            return GiveUp(f"a pod that is not ours is called {other['metadata']['name']}")  # the next try: another name
-        if unfit := target_problem(context):
-            return GiveUp(unfit)
-        refused = context.seen.refused
-        if refused is not None and refused.code in (400, 403, 422):
-            # Quota, a policy or a webhook does not let a second instance in beside the first.
-            return GiveUp(f"a copy is refused: {refused.message}", other_method=True)
-        return Do((commands.create(self.body(context), f"make the copy for {context.migration.status.target}"),))
-
-
-class Nominate(Step):
-    """Nominates the copy to its target, which reserves its room there while it is still gated."""
-
-    name = "Nominate"
-
-    def look(self, context: StepContext) -> Outlook:
-        """Done when the nomination is in its status."""
-        copy, target = context.copy, context.migration.status.target
-        if copy is None or is_terminating(copy):
-            return GiveUp("the copy is gone")
-        if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
-            return Done()
-        body = {"status": {"nominatedNodeName": target}}
-        return Do((commands.patch(copy, body, f"reserve room on {target}", subresource="status"),))
 
 
 class AwaitMembers(Step):
@@ -175,8 +129,8 @@ class AwaitMembers(Step):
     def look(self, context: StepContext) -> Outlook:
         """Done when all others are here or further."""
         order, members = context.migration.spec, context.seen.members
-        if context.original is None or is_terminating(context.original):
-            return GiveUp("the pod is gone", retry=False)
+        if context.live_original is None:
+            return POD_GONE
         if order.members <= 1:
             return Done()
         if lost := next((each for each in members if each.status.phase is Phase.FAILED), None):
@@ -189,79 +143,29 @@ class AwaitMembers(Step):
         return Wait(f"waiting for {missing} of {order.members} moves that belong together") if missing > 0 else Done()
 
 
-class Ungate(Step):
-    """Removes our gate: the scheduler may bind the copy now."""
+class CheckBudgets(Step):
+    """Waits, before anything is done, until the pod's disruption budget allows the eviction."""
 
-    name = "Ungate"
+    name = "CheckBudgets"
+    needs = frozenset({ObservedPart.BUDGETS})
 
-    def look(self, context: StepContext) -> Outlook:
-        """Done when the gate is off."""
-        copy = context.copy
-        if copy is None or is_terminating(copy):
-            return GiveUp("the copy is gone")
-        if labels.GATE not in gates_of(copy):
-            return Done()
-        if context.original is None or is_terminating(context.original):
-            return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
-        if unfit := target_problem(context):
-            return GiveUp(unfit)
-        return Do(tuple(remove_gate(copy, labels.GATE)))
-
-
-class Land(Step):
-    """Waits for the scheduler, and checks that it chose the planned node."""
-
-    name = "Land"
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
+        """The number of additional healthy pods by then: a copy counts for the budget."""
 
     def look(self, context: StepContext) -> Outlook:
-        """Done when the copy is bound to the target."""
-        copy, target = context.copy, context.migration.status.target
-        if copy is None:
-            return GiveUp("the copy is gone")
-        node = copy["spec"].get("nodeName")
-        if node == target:
-            return Done()
-        if node:
-            return GiveUp(f"the scheduler put the copy on {node}, not on {target}")
-        said = find_condition(copy, "PodScheduled").get("message", "")
-        return Wait(f"the scheduler has not bound the copy yet{': ' + said if said else ''}")
-
-
-class AwaitReady(Step):
-    """Waits until the copy has been Ready for as long as its workload asks (minReadySeconds)."""
-
-    name = "AwaitReady"
-
-    def look(self, context: StepContext) -> Outlook:
-        """Done when the copy could take over."""
-        copy = context.copy
-        if copy is None:
-            return GiveUp("the copy is gone")
-        if has_finished(copy) or is_terminating(copy):
-            status = copy.get("status", {})
-            return GiveUp(f"the copy ended on {context.migration.status.target}: {status.get('reason') or 'deleted'}")
-        wanted = min_ready_seconds(context)
-        ready = ready_seconds(copy, context.now)
-        if ready is None:
-            return Wait(describe_unready(copy))
-        # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
-        left = wanted + 1 - ready if wanted else 0.0
-        if left <= 0:
-            return Done()
-        since = find_condition(copy, "Ready").get("lastTransitionTime", "now")
-        where = f"{copy['metadata']['name']} must be Ready on {context.migration.status.target}"
-        return Wait(f"{where} for {wanted} s, and is since {since}", left)
+        """Done when no budget forbids it."""
+        if context.live_original is None:
+            return POD_GONE
+        if too_many := overlapping_budgets(context):
+            return GiveUp(too_many, retry=False)
+        spent = blocking_budget(context, context.seen.budgets, self._spare)
+        return Wait(spent) if spent else Done()
 
 
 def workload_of(context: StepContext) -> Json | None:
     """The pod's workload: the Deployment, else the pod's controller."""
     return context.seen.deployment or context.seen.controller
-
-
-def min_ready_seconds(context: StepContext) -> int:
-    """How long a pod of this workload must be Ready before it counts as available."""
-    controller = context.seen.controller
-    return int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
 
 
 def rollout_reason(context: StepContext) -> str:
@@ -296,23 +200,57 @@ def is_observed(workload: Json) -> bool:
     return bool(workload.get("status", {}).get("observedGeneration") == workload["metadata"].get("generation"))
 
 
-def unstable_reason(context: StepContext) -> str:
-    """Explain why a handoff must not interfere with the workload now; empty if it is stable."""
-    controller = context.seen.controller
-    if controller is None or (changing := rollout_reason(context)):
-        return "its controller is gone" if controller is None else changing
-    mine = [pod for pod in context.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
-    wanted = controller["spec"].get("replicas", 1)
-    if len(mine) != wanted:
-        return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
-    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, context.now) is None)
-    if waiting:
-        return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
-    others = (pod for pod in mine if pod["metadata"]["uid"] != context.migration.status.pod_uid)
-    cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in annotations_of(pod))
-    if cheap:
-        return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
-    return ""
+def owner_reference(migration: PodMigration) -> Json:
+    """The owner reference of objects that a migration creates."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": migration.name, "uid": migration.uid}
+
+
+def disown(pod: Json) -> Json:
+    """The change of metadata by which no migration owns the pod; empty if none does."""
+    owners = pod["metadata"].get("ownerReferences") or []
+    others = [owner for owner in owners if owner["kind"] != KIND]
+    if len(others) == len(owners):
+        return {}
+    return {"ownerReferences": others, "resourceVersion": pod["metadata"]["resourceVersion"]}
+
+
+def record_origin(context: StepContext) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and annotations by which a replacement records its origin."""
+    migration = context.migration
+    kept = {
+        labels.MIGRATION_ID: migration.name,
+        labels.MIGRATION_STATUS: "in-progress",
+        labels.MIGRATED_FROM: migration.status.source,
+        labels.MIGRATION_REASON: migration.spec.strategy,
+    }
+    notes = {
+        labels.MIGRATION_TIME: format_instant(context.now),
+        labels.ORIGINAL_POD: migration.status.pod_uid,
+        labels.ORIGINAL_POD_NAME: migration.spec.pod.name,
+    }
+    return kept, notes
+
+
+def erase_trace(pod: Json) -> Json:
+    """The change of metadata that removes the trace of a move; empty if there is none."""
+    kept = {key: None for key in labels.TRACE_LABELS if key in labels_of(pod)}
+    notes = {key: None for key in labels.TRACE_ANNOTATIONS if key in annotations_of(pod)}
+    return ({"labels": kept} if kept else {}) | ({"annotations": notes} if notes else {})
+
+
+def nominate(pod: Json, target: str) -> Do | Done:
+    """Reserve room for a gated pod on the target; Done when the nomination is in its status."""
+    if pod.get("status", {}).get("nominatedNodeName") == target:
+        return Done()
+    body = {"status": {"nominatedNodeName": target}}
+    return Do((commands.patch(pod, body, f"reserve room on {target}", subresource="status"),))
+
+
+def eviction_obstacle(context: StepContext) -> str:
+    """Explain why the original must not be evicted now: a budget, also ours, or its StatefulSet; empty if it may."""
+    ours = context.seen.temporary_budget
+    budgets = context.seen.budgets if ours is None else (*context.seen.budgets, ours)
+    return blocking_budget(context, budgets) or unready_sibling(context)
 
 
 def wait_for_end(original: Json) -> Wait:
@@ -320,35 +258,3 @@ def wait_for_end(original: Json) -> Wait:
     held = ", ".join(original["metadata"].get("finalizers") or ())
     by = f", held by its finalizers: {held}" if held else ""
     return Wait(f"the move is made; the original is ending{by}", patient=True)
-
-
-def is_adopted(pod: Json, controller: Json | None) -> bool:
-    """Whether this controller manages the pod."""
-    owner = controller_of(pod)
-    return owner is not None and controller is not None and owner["uid"] == controller["metadata"]["uid"]
-
-
-def record_replacement(context: StepContext, name: str) -> MigrationStatus:
-    """The status with the replacement's name, unless it has one."""
-    progress = context.migration.status
-    return progress if progress.replacement else structs.replace(progress, replacement=ObjectReference("Pod", name))
-
-
-class CheckBudgets(Step):
-    """Waits, before anything is done, until the pod's disruption budget allows the eviction."""
-
-    name = "CheckBudgets"
-    needs = frozenset({ObservedPart.BUDGETS})
-
-    def __init__(self, spare: int) -> None:
-        self._spare = spare
-        """The number of additional healthy pods by then: a copy counts for the budget."""
-
-    def look(self, context: StepContext) -> Outlook:
-        """Done when no budget forbids it."""
-        if context.original is None or is_terminating(context.original):
-            return GiveUp("the pod is gone", retry=False)
-        if too_many := overlapping_budgets(context):
-            return GiveUp(too_many, retry=False)
-        spent = blocking_budget(context, context.seen.budgets, self._spare)
-        return Wait(spent) if spent else Done()

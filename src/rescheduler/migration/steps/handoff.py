@@ -8,40 +8,38 @@ original, which got it just before. All other pods must be Ready, because a pod 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from copy import deepcopy
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import (
     ObservedPart,
     StepContext,
     budget_shortfall,
+    controller_of,
     has_finished,
     is_terminating,
     labels_of,
     ready_seconds,
     target_problem,
 )
-from rescheduler.migration.replacement import choose_name, choose_withheld_labels, copy_from_template
 from rescheduler.migration.steps.common import (
-    CreateCopy,
     Do,
     Done,
     GiveUp,
     Outlook,
     Step,
     Wait,
-    is_adopted,
     is_observed,
-    record_replacement,
     rollout_reason,
-    unstable_reason,
     wait_for_end,
 )
+from rescheduler.migration.steps.copy import CreateCopy, build_copy
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
-from rescheduler.model.migration import MigrationStatus
 
 CHEAPEST = "-2147483647"
+_REPLACED = GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
 
 
 class CopyTemplate(CreateCopy):
@@ -49,13 +47,17 @@ class CopyTemplate(CreateCopy):
 
     needs = frozenset({ObservedPart.SERVICES, ObservedPart.BUDGETS})
 
-    def enter(self, context: StepContext) -> MigrationStatus:
-        """Record what it will be called."""
-        return record_replacement(context, choose_name(context))
+    def body(self, context: StepContext, original: Json) -> Json:
+        """The template's pod, without the label by which the ReplicaSet would adopt it at once.
 
-    def body(self, context: StepContext) -> Json:
-        """The template's pod, without the label by which the ReplicaSet would adopt it at once."""
-        return copy_from_template(context, choose_withheld_labels(context) or {})
+        Admission treats it as any other pod.
+        """
+        if context.seen.controller is None:
+            raise ValueError("there is no template to make a copy from")
+        template, withheld = context.seen.controller["spec"]["template"], choose_withheld_labels(context) or {}
+        kept = {key: value for key, value in (template["metadata"].get("labels") or {}).items() if key not in withheld}
+        notes = {**(template["metadata"].get("annotations") or {}), labels.WITHHELD: json.dumps(withheld)}
+        return build_copy(context, kept, notes, deepcopy(template["spec"]))
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy is there; not begun during a rollout, or if no label can be withheld."""
@@ -77,9 +79,8 @@ class Cheapen(Step):
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the original has the lowest deletion cost; not begun before its workload is stable."""
-        original = context.original
-        if original is None or is_terminating(original):
-            return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
+        if (original := context.live_original) is None:
+            return _REPLACED
         if reason := unstable_reason(context):
             return Wait(reason)
         if annotations_of(original).get(labels.DELETION_COST) == CHEAPEST:
@@ -99,31 +100,31 @@ class HandOver(Step):
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy is adopted and the original goes or stays for good."""
-        copy, original, controller = context.copy, context.original, context.seen.controller
+        copy, original, controller = context.copy, context.live_original, context.seen.controller
         if copy is None:
             return GiveUp("the copy is gone")
         if controller is None:
             return GiveUp("its ReplicaSet is gone", retry=False)
-        if is_adopted(copy, controller):
-            if original is None or is_terminating(original):
+        if (owner := controller_of(copy)) is not None and owner["uid"] == controller["metadata"]["uid"]:
+            if original is None:
                 return Done()
             return self._undecided(context, controller, {original["metadata"]["uid"], copy["metadata"]["uid"]})
         if is_terminating(copy) or has_finished(copy):
             return GiveUp("the copy is gone")
-        if _has_withheld(copy):
+        withheld = json.loads(annotations_of(copy).get(labels.WITHHELD, "{}"))
+        if withheld.items() <= labels_of(copy).items():
             return Wait("the ReplicaSet has not adopted the copy", 1.0)
-        if original is None or is_terminating(original):
-            return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
+        if original is None:
+            return _REPLACED
         if unfit := target_problem(context):
             return GiveUp(unfit)
-        reason = unstable_reason(context) or (
-            "" if ready_seconds(copy, context.now) is not None else "the copy is not Ready any more"
-        )
-        if reason:
+        if reason := unstable_reason(context):
             return Wait(reason)
+        if ready_seconds(copy, context.now) is None:
+            return Wait("the copy is not Ready any more")
         if short := budget_shortfall(context):  # the copy is not counted yet, or another eviction used it up
             return Wait(short, 0.5)
-        return Do((self._label(copy),))
+        return Do((commands.patch(copy, {"metadata": {"labels": withheld}}, "hand over to the copy"),))
 
     def _undecided(self, context: StepContext, controller: Json, both: set[str]) -> Outlook:
         # Decided on one list alone: the original was read at another moment, and may have begun to go since.
@@ -137,10 +138,6 @@ class HandOver(Step):
             )
         return Wait("the ReplicaSet has not removed the original yet", 1.0)
 
-    def _label(self, copy: Json) -> Command:
-        withheld = json.loads(annotations_of(copy)[labels.WITHHELD])
-        return commands.patch(copy, {"metadata": {"labels": withheld}}, "hand over to the copy")
-
 
 class AwaitGone(Step):
     """Waits until the original has ended."""
@@ -151,13 +148,59 @@ class AwaitGone(Step):
         """Done when it is gone."""
         if context.original is None:
             return Done()
-        return (
-            wait_for_end(context.original)
-            if is_terminating(context.original)
-            else GiveUp("the original stays after all")
-        )
+        if is_terminating(context.original):
+            return wait_for_end(context.original)
+        return GiveUp("the original stays after all")
 
 
-def _has_withheld(copy: Json) -> bool:
-    withheld = json.loads(annotations_of(copy).get(labels.WITHHELD, "{}"))
-    return bool(withheld.items() <= labels_of(copy).items())
+def choose_withheld_labels(context: StepContext) -> dict[str, str] | None:
+    """Choose the labels to leave out so that the copy is not adopted yet; None if there are none.
+
+    The ReplicaSet adopts every pod that matches its selector. A label of the selector that no Service and no budget
+    selects by can be left out: the copy still gets traffic and counts as healthy.
+    """
+    controller = context.seen.controller
+    if controller is None:
+        return None
+    template = controller["spec"]["template"]["metadata"].get("labels") or {}
+    selector = controller["spec"].get("selector") or {}
+    keys = set(selector.get("matchLabels") or {}) | {
+        each["key"] for each in selector.get("matchExpressions") or () if each["operator"] in ("In", "Exists")
+    }
+    keys &= set(template)
+    if labels.TEMPLATE_HASH in keys:
+        return {labels.TEMPLATE_HASH: template[labels.TEMPLATE_HASH]}
+    free = keys - _selected_by((*context.seen.services, *context.seen.budgets))
+    return {key: template[key] for key in sorted(free)[:1]} or None
+
+
+def _selected_by(selecting: Iterable[Json]) -> set[str]:
+    """The label keys by which Services and budgets select."""
+    keys: set[str] = set()
+    for each in selecting:
+        selector = each.get("spec", {}).get("selector") or {}
+        if each.get("kind") == "Service":
+            keys |= set(selector)
+        else:
+            keys |= set(selector.get("matchLabels") or {})
+            keys |= {expression["key"] for expression in selector.get("matchExpressions") or ()}
+    return keys
+
+
+def unstable_reason(context: StepContext) -> str:
+    """Explain why a handoff must not interfere with the workload now; empty if it is stable."""
+    controller = context.seen.controller
+    if (changing := rollout_reason(context)) or controller is None:
+        return changing
+    mine = [pod for pod in context.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
+    wanted = controller["spec"].get("replicas", 1)
+    if len(mine) != wanted:
+        return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
+    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, context.now) is None)
+    if waiting:
+        return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
+    others = (pod for pod in mine if pod["metadata"]["uid"] != context.migration.status.pod_uid)
+    cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in annotations_of(pod))
+    if cheap:
+        return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
+    return ""

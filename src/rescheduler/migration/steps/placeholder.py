@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import StepContext, is_terminating, labels_of
-from rescheduler.migration.replacement import owner_reference
+from rescheduler.migration.observation import SteeringMethod, StepContext, is_terminating, labels_of, target_problem
+from rescheduler.migration.steps.common import (
+    POD_GONE,
+    Do,
+    Done,
+    GiveUp,
+    Outlook,
+    Step,
+    Wait,
+    do_all,
+    nominate,
+    owner_reference,
+)
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.quantity import amount
@@ -25,6 +36,44 @@ _HARMLESS = {
     "runAsNonRoot": True,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+
+
+class HoldRoom(Step):
+    """Makes the placeholder and nominates it to the target."""
+
+    name = "HoldRoom"
+
+    def look(self, context: StepContext) -> Outlook:
+        """Done when the room is held; also if it cannot be, because the move works without it."""
+        original, target = context.live_original, context.migration.status.target
+        if context.seen.steered is not SteeringMethod.NOMINATE or not target:
+            return Done()
+        if original is None:
+            return POD_GONE
+        if unfit := target_problem(context):
+            return GiveUp(unfit)
+        held = find_placeholder(context)
+        if refusal := context.lasting_refusal:
+            return Done(f"no room is held on {target}: {refusal}")
+        if held is None and context.seen.placeholder is not None:
+            name = context.seen.placeholder["metadata"]["name"]
+            return Done(f"no room is held on {target}: a pod that is not ours is called {name}")
+        if held is None:
+            return Do((commands.create(build_placeholder(context, original), f"hold room on {target}"),))
+        if is_terminating(held):
+            return Wait("an earlier placeholder is ending", 1.0)
+        return nominate(held, target)
+
+
+class ReleaseRoom(Step):
+    """Removes the placeholder."""
+
+    name = "ReleaseRoom"
+
+    def look(self, context: StepContext) -> Outlook:
+        """Done when it is being deleted, or must be left to the orphan cleaner."""
+        todo, refusal = release_room(context), context.lasting_refusal
+        return Done(f"the placeholder could not be removed: {refusal}") if todo and refusal else do_all(todo)
 
 
 def placeholder_name(migration: str) -> str:

@@ -7,11 +7,10 @@ import pytest
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import budget_shortfall, unready_sibling
 from rescheduler.migration.rollback import Mark
-from rescheduler.migration.steps.common import CheckBudgets, Do, Done, GiveUp, Step, Ungate, Wait
-from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
-from rescheduler.migration.steps.evict import Evict, PauseDeployment
+from rescheduler.migration.steps.common import CheckBudgets, Do, Done, GiveUp, Step, Wait
+from rescheduler.migration.steps.copy import CopyPod, EvictOriginal, Ungate
+from rescheduler.migration.steps.evict import Evict, PauseDeployment, Protect
 from rescheduler.migration.steps.handoff import Cheapen, CopyTemplate, HandOver
-from rescheduler.migration.steps.protection import Protect
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.plan import Method

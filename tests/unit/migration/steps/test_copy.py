@@ -11,18 +11,8 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.rollback import Finish, Mark
 from rescheduler.migration.settings import MigrationSettings
-from rescheduler.migration.steps.common import (
-    AwaitMembers,
-    AwaitReady,
-    Do,
-    Done,
-    GiveUp,
-    Land,
-    Nominate,
-    Ungate,
-    Wait,
-)
-from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
+from rescheduler.migration.steps.common import AwaitMembers, Do, Done, GiveUp, Wait
+from rescheduler.migration.steps.copy import AwaitReady, CopyPod, EvictOriginal, Land, Nominate, Ungate
 from rescheduler.migration.steps.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.model import labels as marks
 from rescheduler.model.migration import ObjectReference, Phase

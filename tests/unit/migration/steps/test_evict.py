@@ -12,10 +12,18 @@ from rescheduler.migration.observation import FailedCommand, SteeringMethod
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.copy import EvictOriginal
-from rescheduler.migration.steps.evict import Evict, PauseDeployment, Prefer, TakeTurn
-from rescheduler.migration.steps.protection import Protect
-from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, find_rebuilt
-from rescheduler.migration.steps.steering import add_preference, restore
+from rescheduler.migration.steps.evict import (
+    AwaitRebuilt,
+    AwaitRebuiltReady,
+    Evict,
+    PauseDeployment,
+    Prefer,
+    Protect,
+    TakeTurn,
+    add_preference,
+    find_rebuilt,
+    restore,
+)
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference, PodMigration

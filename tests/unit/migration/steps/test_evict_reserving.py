@@ -10,8 +10,8 @@ from rescheduler.migration.commands import Verb
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand, SteeringMethod
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
-from rescheduler.migration.steps.evict import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
-from rescheduler.migration.steps.placeholder import build_placeholder
+from rescheduler.migration.steps.evict import NominateRebuilt, UngateRebuilt
+from rescheduler.migration.steps.placeholder import HoldRoom, ReleaseRoom, build_placeholder
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference, Phase

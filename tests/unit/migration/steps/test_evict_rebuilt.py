@@ -6,10 +6,9 @@ from typing import Any
 
 from rescheduler.migration.commands import Verb
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.replacement import disown_extra_pods
 from rescheduler.migration.rollback import roll_back
 from rescheduler.migration.steps.common import Do, Done, Wait
-from rescheduler.migration.steps.rebuild import AwaitRebuiltReady, MarkRebuilt, find_rebuilt
+from rescheduler.migration.steps.evict import AwaitRebuiltReady, MarkRebuilt, disown_extra_pods, find_rebuilt
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference, Phase

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.migration.replacement import (
-    choose_withheld_labels,
-    copy_from_pod,
-    copy_from_template,
-    replacement_name,
-)
+from rescheduler.migration.steps.copy import CopyPod, replacement_name
+from rescheduler.migration.steps.handoff import CopyTemplate, choose_withheld_labels
 from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, budget, migration, pod, replica_set, scene
@@ -40,7 +34,7 @@ def test_without_a_template_hash_a_label_is_withheld_that_nobody_else_goes_by() 
 def test_a_copy_from_the_template_waits_behind_its_gate_without_the_withheld_label() -> None:
     owner = replica_set()
     owner["spec"]["template"]["metadata"]["annotations"] = {"team": "a"}
-    made = copy_from_template(scene(migration(), controller=owner), {"pod-template-hash": "1"})
+    made = CopyTemplate().body(scene(migration(), controller=owner), pod())
     labels, notes = made["metadata"]["labels"], made["metadata"]["annotations"]
     assert (labels["app"], labels[marks.MIGRATION_ID], labels[marks.MIGRATED_FROM]) == ("web", "m", "one")
     assert "pod-template-hash" not in labels
@@ -69,7 +63,7 @@ def test_a_copy_of_a_bare_pod_leaves_what_its_node_and_admission_gave_it() -> No
         marks.ORIGINAL_POD_NAME: "earlier",
         "rescheduler.io/marks-before": "{}",
     }
-    made = copy_from_pod(scene(migration(Method.COPY), pod=original))
+    made = CopyPod().body(scene(migration(Method.COPY), pod=original), original)
     spec, metadata = made["spec"], made["metadata"]
     assert not {"nodeName", "priority", "preemptionPolicy"} & set(spec)
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"], spec["hostNetwork"]) == ([data], [data], True)
@@ -84,7 +78,7 @@ def test_a_copy_of_a_bare_pod_leaves_what_its_node_and_admission_gave_it() -> No
 def test_a_bare_pod_that_is_moved_takes_along_where_it_failed() -> None:
     original = pod(owner=False)
     original["metadata"]["annotations"] = {marks.FAILURES: '{"count":1}', marks.COST_BEFORE: "3"}
-    notes = copy_from_pod(scene(migration(Method.COPY), pod=original))["metadata"]["annotations"]
+    notes = CopyPod().body(scene(migration(Method.COPY), pod=original), original)["metadata"]["annotations"]
     assert notes[marks.FAILURES] == '{"count":1}'
     assert marks.COST_BEFORE not in notes
 
@@ -109,9 +103,3 @@ def test_names_fit_and_are_names(name: str) -> None:
 def test_long_names_that_differ_at_their_end_stay_different() -> None:
     start = "a-deployment-with-a-really-long-name-that-goes-on-and-on-5d8f7c"
     assert replacement_name(start + "-aaaaa", NOW) != replacement_name(start + "-bbbbb", NOW)
-
-
-@pytest.mark.parametrize("make", [lambda given: copy_from_template(given, {}), copy_from_pod])
-def test_nothing_is_made_from_nothing(make: Any) -> None:
-    with pytest.raises(ValueError, match="there is no"):
-        make(scene(migration(), pod=None, controller=None))
