@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from rescheduler.model.plan import Move, Rejection
 from rescheduler.model.strategy_traits import StrategyTraits, declare
-from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.planning.view import View
+from rescheduler.planning.view import Look, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class ProposalResult:
 
 
 Proposals = Generator[Proposal, ProposalResult, None]
+Kept = TypeVar("Kept")
 Own_co = TypeVar("Own_co", bound=StrategySettings, covariant=True)
 
 
@@ -100,6 +102,7 @@ class Strategy(ABC, Generic[Own_co]):
     """Strategies run in this order: what must be done comes before what would be nice."""
 
     settings_type: ClassVar[type[StrategySettings]] = StrategySettings
+    """The class that it names in brackets: `Strategy[MySettings]`."""
     mandatory: ClassVar[bool] = False
     """Whether its moves are made because a person wants them, whatever they gain: they need no approval and no open
     time window, count for no hourly limit, and a bad outcome is not held against them."""
@@ -110,6 +113,9 @@ class Strategy(ABC, Generic[Own_co]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        for base in vars(cls).get("__orig_bases__", ()):
+            if get_origin(base) is Strategy:
+                (cls.settings_type,) = get_args(base)
         if "name" in vars(cls):
             declare(cls.name, StrategyTraits(cls.mandatory, cls.can_undo, cls.for_gain))
 
@@ -117,10 +123,18 @@ class Strategy(ABC, Generic[Own_co]):
         self.settings = settings
         self.pool = pool
         """Its node pool; empty for nodes outside of all pools, None for all nodes."""
+        self._kept: WeakKeyDictionary[Columns, Any] = WeakKeyDictionary()
 
     @abstractmethod
     def propose(self, view: View) -> Proposals:
         """Yield what should move; stop when nothing is left to do."""
+
+    def keep(self, view: View, create: Callable[[], Kept]) -> Kept:
+        """Return what this strategy keeps for a snapshot: created at its first use, and freed with the snapshot."""
+        if view.columns not in self._kept:
+            self._kept[view.columns] = create()
+        kept: Kept = self._kept[view.columns]
+        return kept
 
     def idle_reason(self, now: float | None) -> str:
         """Explain why it cannot move anything in any cluster; empty if it can. `now` is None if the time is unknown."""
@@ -143,11 +157,10 @@ def propose_each(view: View, pod_moves: Iterable[PodMove]) -> Proposals:
 
     If two alike pods on two nodes have no target, then no node takes such a pod: the others are skipped.
     """
-    refused: defaultdict[tuple[int, int, str], set[int]] = defaultdict(set)
+    refused: defaultdict[Look, set[int]] = defaultdict(set)
     for pod_move in pod_moves:
-        pod, node = view.pods[pod_move.pod], int(view.at[pod_move.pod])
-        kind = (id(pod.shape), id(pod.labels), pod.namespace)
-        if len(refused[kind]) > 1:
+        look = view.look(pod_move.pod)
+        if len(refused[look]) > 1:
             continue
         result = yield Proposal((pod_move,))
         if result.accepted:
@@ -155,4 +168,4 @@ def propose_each(view: View, pod_moves: Iterable[PodMove]) -> Proposals:
         elif result.exhausted:
             return
         elif result.refused_by(PlanGuard.NO_TARGET):
-            refused[kind].add(node)
+            refused[look].add(int(view.at[pod_move.pod]))

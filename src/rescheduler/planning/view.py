@@ -106,6 +106,8 @@ class PodGroups:
 
 
 CPU, MEMORY = 0, 1
+Look = tuple[int, int, str]
+"""The shape, labels and namespace of pods that all rules treat alike."""
 
 
 class View:
@@ -247,6 +249,11 @@ class View:
         """[R]: what is used above the limit of a hot node; negative below it."""
         found: Ints = self._load.present_of(node) - self.limit[:, node]
         return found
+
+    def look(self, pod: int) -> Look:
+        """Return what the pod has in common with those that all rules treat alike."""
+        row = self.pods[pod]
+        return id(row.shape), id(row.labels), row.namespace
 
     @property
     def moves_left(self) -> int | None:

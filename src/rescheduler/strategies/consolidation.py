@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -14,18 +14,10 @@ from rescheduler.model.objects import Node
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Thresholds
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
-from rescheduler.planning.columns import Floats, Indexes, Mask
-from rescheduler.planning.settings import Misfit, StrategySettings
-from rescheduler.planning.view import View
-from rescheduler.strategies.support.consolidation import (
-    OtherResources,
-    PackingResult,
-    PackingTrial,
-    explain_too_few,
-    nodes_in_use,
-    packing_cost,
-)
-from rescheduler.strategies.support.settings import Percents, PodFilters, PodSelection, by_resource
+from rescheduler.planning.columns import Floats, Indexes, Ints, Mask
+from rescheduler.planning.settings import Misfit
+from rescheduler.planning.view import Look, View
+from rescheduler.strategies.support.settings import Percents, PodFilters, PodSelection, explain_too_few
 
 _PER_PRIORITY = 1 / 2**25  # the highest priority that users can give, a thousand million, counts as thirty moves
 _PER_COST = 1 / 2**27  # the highest eviction cost counts as sixteen moves
@@ -33,6 +25,10 @@ _LEAST_EFFORT = 0.1  # and the lowest still as a part of one
 _EVICTION = 2.0  # pods that are gone for a moment, against 1.0 for those that are there all the time
 _EVERYWHERE = frozenset({"pods", "ephemeral-storage"})  # what nodes have without a threshold, besides CPU and memory
 _FOUND = -1.0  # the target that was found beforehand comes before any other, whatever these cost
+# Targets at which the rules would not survive are passed over for the next fullest, this often.
+_TARGETS_TRIED = 8
+_DEVICES = 100.0  # a node with free devices (GPUs and the like) that the pod does not ask for comes after the others
+_AVOIDED = 1000.0  # and one that would rather not have the pod (PreferNoSchedule) after all of these
 
 
 class ConsolidationSettings(PodFilters):
@@ -150,25 +146,24 @@ class Consolidation(Strategy[ConsolidationSettings]):
     cannot run for the same nodes. Each node pool is packed separately.
     """
 
-    name: ClassVar[str] = "Consolidation"
-    order: ClassVar[int] = 400
-    settings_type: ClassVar[type[StrategySettings]] = ConsolidationSettings
+    name = "Consolidation"
+    order = 400
 
     def propose(self, view: View) -> Proposals:
         """Propose the nodes that a trial has emptied; then those that something keeps, so that the plan says why."""
         if self.wait_reason(view):
             return
         packing, bound = PackingTrial(view, self._most_nodes(view)), self._bound(view, view.at)
-        packed = packing.run(lambda: self._in_order(view, bound))
-        for node in packed.emptied:
-            result = yield self._proposal(view, node, packing.residents(node), packed)
+        packing.run(lambda: self._in_order(view, bound))
+        for node in packing.emptied:
+            result = yield self._proposal(view, node, packing)
             if result.is_final:
                 return
-        for node, pod in packed.held.items():
+        for node, pod in packing.held.items():
             if pod not in view.moved:
                 yield Proposal.one(pod, self._why(view, node))
-        for node in packed.full:
-            result = yield self._proposal(view, node, packing.residents(node), packed)
+        for node in packing.full:
+            result = yield self._proposal(view, node, packing)
             if result.is_final:
                 return
 
@@ -177,10 +172,9 @@ class Consolidation(Strategy[ConsolidationSettings]):
         wanted = self.settings.min_underused_nodes
         if not wanted:
             return ""
-        use = view.first * (100.0 / np.maximum(view.capacity, 1))
         in_use = view.open & (view.residents.first > 0) & ~self._bound(view, view.columns.pod_at)
-        others = OtherResources(view)
-        idle = in_use & self._little(view, use) & self._little_of(others, others.first)
+        use = view.first * (100.0 / np.maximum(view.capacity, 1))
+        idle = in_use & self._within_limits(view, use, view.columns.used)
         worth_it = [node for node in np.flatnonzero(idle) if not view.nodes[node].kept]
         return explain_too_few(len(worth_it), wanted, "worth emptying") if worth_it else ""
 
@@ -206,14 +200,19 @@ class Consolidation(Strategy[ConsolidationSettings]):
         not_needed = int(nodes_in_use(view).sum()) - self.settings.min_nodes
         return max(min(self.settings.max_nodes_per_plan - so_far, not_needed), 0)
 
-    def _little(self, view: View, use: Floats) -> Mask:
-        """[N]: nodes below the limits of all resources with thresholds, for this use [R, N]."""
-        limits = by_resource(view, self.settings.max_utilization_of, self.settings.max_utilization)
-        return np.asarray((use <= limits[:, None]).all(axis=0))
-
-    def _little_of(self, others: OtherResources, use: Floats) -> Mask:
-        """[N]: the same for all other resources of the nodes."""
-        return others.within(use, self.settings.max_utilization_of, self.settings.max_utilization)
+    def _within_limits(self, view: View, use: Floats, used: Ints) -> Mask:
+        """[N]: nodes within the limits of all resources: per cent of those with thresholds, and amounts of all."""
+        columns = view.columns
+        others = {
+            name: row
+            for name, row in columns.resource_index.items()
+            if name not in view.names and columns.allocatable[row].any()
+        }
+        rows = list(others.values())
+        percent = np.vstack([use, used[rows] * (100.0 / np.maximum(columns.allocatable[rows], 1))])
+        limit = self.settings.max_utilization_of
+        limits = np.array([limit.get(name, self.settings.max_utilization) for name in (*view.names, *others)])
+        return np.asarray((percent <= limits[:, None]).all(axis=0))
 
     def _bound(self, view: View, at: Indexes) -> Mask:
         """[N]: nodes with a pod that the filters exclude, for these places of pods: it stays, and so does the node."""
@@ -226,9 +225,10 @@ class Consolidation(Strategy[ConsolidationSettings]):
 
     def _in_order(self, view: View, bound: Mask) -> list[int]:
         """Return the nodes worth emptying: those that save most per move first, then the least used."""
-        use, others = view.utilisation, OtherResources(view)
-        little = self._little(view, use) & self._little_of(others, others.now)
-        most, idle = use.max(axis=0), little & nodes_in_use(view) & ~bound
+        use, used = view.utilisation, view.whatif.used.copy()
+        for pod, node in view.whatif.expected.items():  # they may come elsewhere, or never
+            used[:, node] -= view.columns.requests(pod)
+        most, idle = use.max(axis=0), self._within_limits(view, use, used) & nodes_in_use(view) & ~bound
         found = [
             (-self.settings.price(view.nodes[node]) / self._disturbance(view, node), most[node], node)
             for node in np.flatnonzero(idle).tolist()
@@ -241,16 +241,16 @@ class Consolidation(Strategy[ConsolidationSettings]):
         """Return the effort of emptying a node: 1 a move, 2 an eviction, more for priorities and eviction costs."""
         return sum(_effort(view, pod) for pod in view.residents.on(node))
 
-    def _proposal(self, view: View, node: int, pods: list[int], packed: PackingResult) -> Proposal:
+    def _proposal(self, view: View, node: int, packing: PackingTrial) -> Proposal:
         """Move all pods of a node: each to the target of the trial, else to the fullest node that stays."""
         why = self._why(view, node)
         stays = nodes_in_use(view)
-        stays[packed.emptied] = False
+        stays[packing.emptied] = False
         pod_moves: list[PodMove] = []
-        for pod in pods:
+        for pod in packing.residents(node):
             cost: Floats = np.where(stays, packing_cost(view, pod), np.inf)
-            if pod in packed.target:
-                cost[packed.target[pod]] = _FOUND
+            if pod in packing.target:
+                cost[packing.target[pod]] = _FOUND
             pod_moves.append(PodMove(pod, why, cost))
         return Proposal(tuple(pod_moves))
 
@@ -266,3 +266,133 @@ def _effort(view: View, pod: int) -> float:
     move = _EVICTION if view.method(pod) is Method.EVICT else 1.0
     cost = eviction_cost(row.annotations).number * _PER_COST
     return max(move + max(row.priority, 0) * _PER_PRIORITY + cost, _LEAST_EFFORT)
+
+
+class PackingTrial:
+    """Finds in a trial of the what-if which nodes can be emptied onto the others, fullest targets first.
+
+    A node is emptied whole or not at all. A node that took pods may be emptied later like any other, as in a next
+    cycle. Only the final node of each pod counts: it can go there directly, since nothing leaves a node that stays.
+    """
+
+    def __init__(self, view: View, most_nodes: int) -> None:
+        self._view = view
+        self._most_nodes = most_nodes
+        self.emptied: list[int] = []
+        """The nodes in the order in which they were emptied."""
+        self.target: dict[int, int] = {}
+        """The final node of each of their pods."""
+        self.held: dict[int, int] = {}
+        """Nodes that a pod keeps which may not be moved: that pod."""
+        self.full: list[int] = []
+        """Nodes whose pods do not all fit elsewhere, or are too many for one plan."""
+        self._moves = 0
+        self._objections: dict[int, bool] = {}
+        self._hopeless: dict[Look, set[int]] = {}
+        """Pods of one look that no node takes: the nodes from which that was found."""
+
+    def run(self, in_order: Callable[[], Iterable[int]]) -> None:
+        """Empty nodes in the given order, repeatedly, until no more can be emptied."""
+        again = True
+        with self._view.whatif.trial():
+            while again:
+                again = False
+                self.full.clear()
+                for node in in_order():
+                    if node in self.held or self._view.vacant[node]:
+                        continue
+                    emptied = self._empty(node)
+                    if emptied is None:
+                        again = False  # no more moves or nodes are allowed: the next cycle goes on
+                        break
+                    again |= emptied
+            for pod in self.target:
+                self.target[pod] = int(self._view.at[pod])
+
+    def _empty(self, node: int) -> bool | None:
+        """Move all pods of a node away, or none; return None when the plan is full."""
+        pods = self.residents(node)
+        if self._is_held(node, pods):
+            return False
+        fresh = [pod for pod in pods if pod not in self.target]
+        left = self._view.moves_left
+        if left is not None and self._moves + len(fresh) > left:
+            self.full.append(node)
+            return False if len(fresh) > left else None
+        if len(self.emptied) >= self._most_nodes:
+            return None
+        done: list[tuple[int, int]] = []
+        for pod in pods:
+            target = self._move(pod, node)
+            if target is None:
+                for moved, to in reversed(done):
+                    self._view.whatif.remove(moved, to)
+                    self._view.whatif.place(moved, node)
+                self.full.append(node)
+                return False
+            done.append((pod, target))
+        self._moves += len(fresh)
+        self.target.update(done)
+        self.emptied.append(node)
+        return True
+
+    def residents(self, node: int) -> list[int]:
+        """Return the pods that have to leave, the largest first, while there is most room."""
+        view = self._view
+        pods = view.residents.on(node)
+        sizes = (view.held(pods) / np.maximum(view.capacity[:, node], 1)).max(axis=1).tolist() if pods else []
+        return [pod for _, pod in sorted(zip((-size for size in sizes), pods, strict=True))]
+
+    def _is_held(self, node: int, pods: list[int]) -> bool:
+        """Whether a pod that may not be moved keeps the node."""
+        for pod in pods:
+            if pod not in self._objections:
+                self._objections[pod] = pod in self._view.moved or self._view.objection(pod) is not None
+            if self._objections[pod]:
+                self.held[node] = pod
+                return True
+        return False
+
+    def _move(self, pod: int, source: int) -> int | None:
+        """Move a pod to the fullest node that fits, and return it."""
+        view = self._view
+        look = view.look(pod)
+        if len(self._hopeless.get(look, ())) > 1:
+            return None
+        could_be = view.feasible_targets(pod) & nodes_in_use(view)
+        could_be[source] = False
+        nodes = np.flatnonzero(could_be)
+        if not len(nodes):
+            # Room on nodes that stay only shrinks, so this holds. Its own node aside: that takes two to see.
+            self._hopeless.setdefault(look, set()).add(source)
+            return None
+        costs = packing_cost(view, pod)[nodes]
+        side_by_side = view.method(pod) is not Method.EVICT
+        for _ in range(min(len(nodes), _TARGETS_TRIED)):
+            best = int(costs.argmin())
+            target = int(nodes[best])
+            if not view.feasibility.try_move(pod, target, side_by_side=side_by_side):
+                return target
+            view.whatif.remove(pod, target)
+            view.whatif.place(pod, source)
+            costs[best] = np.inf
+        return None
+
+
+def nodes_in_use(view: View) -> Mask:
+    """[N]: nodes that pods may be packed onto: open nodes with pods."""
+    found: Mask = view.open & ~view.vacant
+    return found
+
+
+def packing_cost(view: View, pod: int) -> Floats:
+    """[N]: lower for fuller nodes, by their most used resource; nodes that others need more cost extra."""
+    cost: Floats = 100.0 - view.utilisation.max(axis=0)
+    asked = view.columns.requests(pod)
+    for name, resource in view.columns.resource_index.items():
+        if "/" in name and not asked[resource]:
+            cost[view.whatif.free[resource] > 0] += _DEVICES
+    avoided = view.feasibility.node_masks.discouraged(view.columns.shape(pod))
+    if avoided.any():
+        cost[avoided] += _AVOIDED
+    return cost

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pydantic import Field
 
 from rescheduler.model.fields import Duration
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import format_duration
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
-from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.health import exit_codes_of, find_ended, parts_of, states_of
+from rescheduler.strategies.support.health import find_ended, read_states
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
@@ -50,9 +47,8 @@ class FailedPods(Strategy[FailedPodsSettings]):
     [recovery](failed-pods.md). Descheduler calls it RemoveFailedPods.
     """
 
-    name: ClassVar[str] = "FailedPods"
-    order: ClassVar[int] = 110
-    settings_type: ClassVar[type[StrategySettings]] = FailedPodsSettings
+    name = "FailedPods"
+    order = 110
 
     def propose(self, view: View) -> Proposals:
         """Propose the oldest pods first."""
@@ -68,11 +64,11 @@ class FailedPods(Strategy[FailedPodsSettings]):
 
     def _is_meant(self, pod: Pod) -> bool:
         settings = self.settings
-        parts = parts_of(init=settings.include_init_containers)
-        if settings.exit_codes and exit_codes_of(pod, parts=parts).isdisjoint(settings.exit_codes):
+        states, exit_codes = read_states(pod, init=settings.include_init_containers)
+        if settings.exit_codes and exit_codes.isdisjoint(settings.exit_codes):
             return False
-        found = states_of(pod, parts=parts) - {pod.phase}
-        return not settings.reasons or any(_fits(reason, wanted) for reason in found for wanted in settings.reasons)
+        reasons = states - {pod.phase}
+        return not settings.reasons or any(_fits(reason, wanted) for reason in reasons for wanted in settings.reasons)
 
     def _is_old(self, pod: Pod, now: float | None) -> bool:
         least = self.settings.min_age

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,8 @@ from rescheduler.model.policy import Thresholds
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.refusals import PlanGuard
-from rescheduler.planning.settings import Misfit, StrategySettings
-from rescheduler.planning.view import View
+from rescheduler.planning.settings import Misfit
+from rescheduler.planning.view import Look, View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection, Weights, by_resource, find_uncounted
 
 # A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
@@ -56,10 +55,9 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
     is the same for every resource.
     """
 
-    name: ClassVar[str] = "LoadBalancing"
-    order: ClassVar[int] = 300
-    for_gain: ClassVar[bool] = True
-    settings_type: ClassVar[type[StrategySettings]] = LoadBalancingSettings
+    name = "LoadBalancing"
+    order = 300
+    for_gain = True
 
     def propose(self, view: View) -> Proposals:
         """Propose moves off the node with the widest gap.
@@ -75,11 +73,10 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
             while (gap := self._widest(view, passed)) is not None:
                 resource, source = gap
                 taken = False
-                hopeless: set[tuple[int, int, str]] = set()
+                hopeless: set[Look] = set()
                 for pod_move in self._pod_moves(view, selection, resource, source):
-                    row = view.pods[pod_move.pod]
-                    kind = (id(row.shape), id(row.labels), row.namespace)
-                    if kind in hopeless:
+                    look = view.look(pod_move.pod)
+                    if look in hopeless:
                         continue
                     result = yield Proposal((pod_move,))
                     if result.is_final:
@@ -88,7 +85,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                         taken = moved = True
                         break
                     if result.refused_by(PlanGuard.NO_TARGET):
-                        hopeless.add(kind)  # what no node takes, no node takes its look-alike from here either
+                        hopeless.add(look)  # what no node takes, no node takes its look-alike from here either
                 if not taken:
                     passed[resource, source] = True
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field
 
 from rescheduler.model.shape import NodeTerm, Shape
 from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
-from rescheduler.planning.columns import Columns, Floats, Mask
+from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.matching import rule_owners
-from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import (
@@ -49,13 +46,8 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
     node with a lower weight.
     """
 
-    name: ClassVar[str] = "NodeAffinity"
-    order: ClassVar[int] = 120
-    settings_type: ClassVar[type[StrategySettings]] = NodeAffinitySettings
-
-    def __init__(self, settings: NodeAffinitySettings, pool: str | None = None) -> None:
-        super().__init__(settings, pool)
-        self._weights: WeakKeyDictionary[Columns, dict[Shape, Floats]] = WeakKeyDictionary()
+    name = "NodeAffinity"
+    order = 120
 
     def propose(self, view: View) -> Proposals:
         """Propose broken requirements first; then, if enabled, better preferences."""
@@ -109,7 +101,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
 
     def _weight(self, view: View, shape: Shape) -> Floats:
         """[N]: the total weight of the preferred terms that each node meets."""
-        known = self._weights.setdefault(view.columns, {})
+        known = self.keep(view, dict[Shape, Floats])
         if shape not in known:
             sums: Floats = np.zeros(len(view.nodes))
             for number, term in shape.preferred_nodes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
@@ -17,11 +15,11 @@ class NodeMaintenance(Strategy[StrategySettings]):
     with the reason. Nothing is ever moved onto such a node.
     """
 
-    name: ClassVar[str] = "NodeMaintenance"
-    order: ClassVar[int] = 100
-    for_gain: ClassVar[bool] = True
-    mandatory: ClassVar[bool] = True
-    can_undo: ClassVar[bool] = False  # maintenance does not mean that earlier moves were wrong
+    name = "NodeMaintenance"
+    order = 100
+    for_gain = True
+    mandatory = True
+    can_undo = False  # maintenance does not mean that earlier moves were wrong
 
     def propose(self, view: View) -> Proposals:
         """Propose each pod on a maintenance node: lower ranks first, then the largest, while there is most room."""

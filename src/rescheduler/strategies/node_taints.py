@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Self
-from weakref import WeakKeyDictionary
+from typing import Annotated, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
@@ -12,8 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from rescheduler.model.selector import SelectorError, check_key, check_value
 from rescheduler.model.shape import Shape, Taint, Toleration
 from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
-from rescheduler.planning.columns import Columns, Mask
-from rescheduler.planning.settings import StrategySettings
+from rescheduler.planning.columns import Mask
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import may_improve, may_propose, propose_until_stuck, sort_pods
@@ -92,13 +90,8 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
     node without such a taint to one with it.
     """
 
-    name: ClassVar[str] = "NodeTaints"
-    order: ClassVar[int] = 130
-    settings_type: ClassVar[type[StrategySettings]] = NodeTaintsSettings
-
-    def __init__(self, settings: NodeTaintsSettings, pool: str | None = None) -> None:
-        super().__init__(settings, pool)
-        self._cache: WeakKeyDictionary[Columns, dict[tuple[Toleration, ...], Mask]] = WeakKeyDictionary()
+    name = "NodeTaints"
+    order = 130
 
     def propose(self, view: View) -> Proposals:
         """Propose pods with hard taints first; then, if enabled, those with soft ones."""
@@ -152,7 +145,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
 
     def _avoided(self, view: View, shape: Shape) -> Mask:
         """[N]: nodes with a PreferNoSchedule taint that counts and that the pod does not tolerate."""
-        known = self._cache.setdefault(view.columns, {})
+        known = self.keep(view, dict[tuple[Toleration, ...], Mask])
         if shape.tolerations not in known:
             kinds = {node.taints for node in view.nodes}
             avoided = {

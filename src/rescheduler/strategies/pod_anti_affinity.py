@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Indexes
-from rescheduler.planning.matching import RuleIndex, Subjects, rule_owners, subjects_of
+from rescheduler.planning.matching import Subjects, rule_owners, subjects_of
 from rescheduler.planning.refusals import PlanGuard
-from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import may_propose
@@ -32,9 +30,8 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
     is one, else to any with room.
     """
 
-    name: ClassVar[str] = "PodAntiAffinity"
-    order: ClassVar[int] = 140
-    settings_type: ClassVar[type[StrategySettings]] = PodAntiAffinitySettings
+    name = "PodAntiAffinity"
+    order = 140
 
     def propose(self, view: View) -> Proposals:
         """Resolve one group of connected conflicts after the other."""
@@ -211,11 +208,10 @@ class AntiAffinityViolation:
 def find_violations(view: View) -> list[AntiAffinityViolation]:
     """Return all violations of pods on nodes, except pods that are being deleted: they leave by themselves."""
     found: list[AntiAffinityViolation] = []
-    rules = _find_rules(view)
-    matched = _find_matched(view, rules)
-    for (subjects, key), mine in rules.items():
+    for (subjects, key), owners in _find_rules(view).items():
+        matched = view.feasibility.matching.staying_pods(subjects)
         rule = f"pods with {subjects.selector}" if subjects.selector.requirements else "all pods"
-        for bearing, shunned in _find_in_domains(view, key, mine, matched.get((subjects, key), [])):
+        for bearing, shunned in _find_in_domains(view, key, np.concatenate(owners), matched):
             stand, near = _staying(view, bearing), _staying(view, shunned)
             if stand and near and len(stand | near) > 1:
                 found.append(AntiAffinityViolation(f"{rule} in the same {key}", stand, near))
@@ -233,27 +229,13 @@ def _find_rules(view: View) -> dict[_Rule, list[Indexes]]:
     return found
 
 
-def _find_matched(view: View, rules: Iterable[_Rule]) -> dict[_Rule, list[Indexes]]:
-    """Return the pods that each of these rules matches."""
-    index: RuleIndex[_Rule] = RuleIndex(view.feasibility.matching)
-    for rule in rules:
-        index.add(frozenset({rule[0]}), rule)
-    found: dict[_Rule, list[Indexes]] = {}
-    for group, (namespace, labels) in enumerate(view.columns.groups if rules else ()):
-        for rule in index.rules_for(namespace, labels):
-            found.setdefault(rule, []).append(view.columns.pods_of_group(group))
-    return found
-
-
-def _find_in_domains(
-    view: View, key: str, rules: list[Indexes], matched: list[Indexes]
-) -> Iterator[tuple[list[int], list[int]]]:
+def _find_in_domains(view: View, key: str, owners: Indexes, matched: Indexes) -> Iterator[tuple[list[int], list[int]]]:
     """Yield rule owners and matched pods of each domain with a violation; nodes without the key are in no domain."""
-    if not matched:
+    if not len(matched):
         return
     domains = view.columns.domains(key)
-    mine, where = _by_domain(view, domains, np.concatenate(rules))
-    theirs, there = _by_domain(view, domains, np.concatenate(matched))
+    mine, where = _by_domain(view, domains, owners)
+    theirs, there = _by_domain(view, domains, matched)
     if len(np.unique(where)) == len(mine) == len(theirs) and np.array_equal(np.sort(mine), np.sort(theirs)):
         return  # nearly always: pods that keep away from their own kind, each alone in its domain
     size = len(view.columns.domain_values(key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,15 +14,7 @@ from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy, pro
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.health import (
-    TroubledNodes,
-    exit_codes_of,
-    find_ended,
-    is_moved,
-    other_nodes,
-    parts_of,
-    states_of,
-)
+from rescheduler.strategies.support.health import TroubledNodes, find_ended, is_moved, other_nodes, read_states
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
@@ -92,10 +84,9 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
     when it was taken, no pod has an age.
     """
 
-    name: ClassVar[str] = "PodLifeTime"
-    order: ClassVar[int] = 160
-    can_undo: ClassVar[bool] = False  # a pod goes for its age, not because it is in the wrong place
-    settings_type: ClassVar[type[StrategySettings]] = PodLifeTimeSettings
+    name = "PodLifeTime"
+    order = 160
+    can_undo = False  # a pod goes for its age, not because it is in the wrong place
 
     def propose(self, view: View) -> Proposals:
         """Propose pods that have ended, whose removal costs nothing; then the others."""
@@ -143,10 +134,11 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
         settings = self.settings
         if not (settings.states or settings.exit_codes or settings.conditions):
             return True
-        parts = parts_of(init=settings.include_init_containers, ephemeral=settings.include_ephemeral_containers)
-        if settings.states and states_of(pod, parts=parts).isdisjoint(settings.states):
+        init, ephemeral = settings.include_init_containers, settings.include_ephemeral_containers
+        states, exit_codes = read_states(pod, init=init, ephemeral=ephemeral)
+        if settings.states and states.isdisjoint(settings.states):
             return False
-        if settings.exit_codes and exit_codes_of(pod, parts=parts).isdisjoint(settings.exit_codes):
+        if settings.exit_codes and exit_codes.isdisjoint(settings.exit_codes):
             return False
         found = pod.trouble.conditions
         return not settings.conditions or any(

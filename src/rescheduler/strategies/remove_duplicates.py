@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator
-from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
-from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
+from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.refusals import PlanGuard
-from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import NODE_BOUND, may_improve
@@ -40,17 +37,12 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
     node that the pod leaves.
     """
 
-    name: ClassVar[str] = "RemoveDuplicates"
-    order: ClassVar[int] = 230
-    settings_type: ClassVar[type[StrategySettings]] = RemoveDuplicatesSettings
-
-    def __init__(self, settings: RemoveDuplicatesSettings, pool: str | None = None) -> None:
-        super().__init__(settings, pool)
-        self._known: WeakKeyDictionary[Columns, WorkloadReplicas] = WeakKeyDictionary()
+    name = "RemoveDuplicates"
+    order = 230
 
     def propose(self, view: View) -> Proposals:
         """Handle one workload after the other, lower priority and eviction cost first."""
-        replicas, selection = self._replicas(view), PodSelection(self.settings, view)
+        replicas, selection = self.keep(view, lambda: WorkloadReplicas(view)), PodSelection(self.settings, view)
         crowds = [(view.pods[int(replicas.pods(each)[0])].rank, each) for each in replicas.crowds(view)]
         for _, workload in sorted(crowds):
             exhausted = yield from _spread(view, replicas, selection, workload)
@@ -59,18 +51,13 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Return nodes on which the pod would not exceed the even share of its workload."""
-        replicas = self._replicas(view)
+        replicas = self.keep(view, lambda: WorkloadReplicas(view))
         workload, node = int(replicas.workload[pod]), int(view.at[pod])
         if workload < 0 or node < 0 or not PodSelection(self.settings, view).matches(view.pods[pod]):
             return None
         on_node = replicas.on_nodes(view, workload)
         found: Mask = on_node < max(replicas.even_share(view, workload, on_node), int(on_node[node]))
         return found
-
-    def _replicas(self, view: View) -> WorkloadReplicas:
-        if view.columns not in self._known:
-            self._known[view.columns] = WorkloadReplicas(view)
-        return self._known[view.columns]
 
 
 def _spread(

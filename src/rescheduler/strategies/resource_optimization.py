@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import ClassVar
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +11,19 @@ from pydantic import Field, ValidationInfo, field_validator
 from rescheduler.model.policy import ThresholdMode, Thresholds
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Ints, Mask
-from rescheduler.planning.settings import Misfit, StrategySettings
+from rescheduler.planning.settings import Misfit
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.consolidation import UnderusedNodes, explain_too_few
-from rescheduler.strategies.support.settings import Percents, PodFilters, PodSelection, find_uncounted
+from rescheduler.strategies.support.settings import (
+    Percents,
+    PodFilters,
+    PodSelection,
+    explain_too_few,
+    find_uncounted,
+)
 
 # Pairs are looked for among this many of a node's most helpful pods.
 _PAIRED = 24
+_NEVER = "above one of the lowThresholds"
 _UPPER = {"cpu": "cpuThreshold", "memory": "memoryThreshold"}
 
 
@@ -79,10 +84,9 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
     hot their node is.
     """
 
-    name: ClassVar[str] = "ResourceOptimization"
-    order: ClassVar[int] = 200
-    for_gain: ClassVar[bool] = True
-    settings_type: ClassVar[type[StrategySettings]] = ResourceOptimizationSettings
+    name = "ResourceOptimization"
+    order = 200
+    for_gain = True
 
     def propose(self, view: View) -> Proposals:
         """Handle one node after the other: those that need only low priorities first, then the hottest."""
@@ -97,7 +101,8 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
             hot_nodes = [_HotNode(view, int(node), selection) for node in hot]
             for hot_node in sorted(hot_nodes, key=lambda s: (s.needed(s.priorities), -s.heat(), s.node)):
                 while (pod := hot_node.next()) is not None:
-                    result = yield Proposal((_pod_move(pod, hot_node.why(), underused),))
+                    cost = underused.cost(pod) if underused is not None else None
+                    result = yield Proposal((PodMove(pod, hot_node.why(), cost, never=_NEVER),))
                     helped |= result.accepted
                     if result.is_final:
                         return
@@ -111,10 +116,18 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
         return explain_too_few(int(found.sum()), wanted, "under all lowThresholds")
 
 
-def _pod_move(pod: int, why: str, underused: UnderusedNodes | None) -> PodMove:
-    if underused is None:
-        return PodMove(pod, why)
-    return PodMove(pod, why, underused.cost(pod), never="above one of the lowThresholds")
+class UnderusedNodes:
+    """Nodes at or below the low thresholds of all resources; follows the view."""
+
+    def __init__(self, view: View, pool: str | None, low: Mapping[str, float]) -> None:
+        self._view = view
+        self._limit: Ints = view.levels.low(pool, low)
+        self.first: Mask = np.asarray((view.first <= self._limit).all(axis=0))
+        """[N]: before any move."""
+
+    def cost(self, pod: int) -> Floats:
+        """[N]: the costs of targets for a pod from a hot node; infinite for nodes that are not underused."""
+        return np.where(self.first | self._view.within(self._limit), self._view.cost(pod), np.inf)
 
 
 class _HotNode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -11,16 +10,8 @@ from pydantic import Field
 from rescheduler.model.objects import Pod
 from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.health import (
-    TroubledNodes,
-    is_moved,
-    other_nodes,
-    parts_of,
-    past_sources,
-    states_of,
-)
+from rescheduler.strategies.support.health import TroubledNodes, is_moved, other_nodes, past_sources, read_states
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
@@ -54,9 +45,8 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
     calls it RemovePodsHavingTooManyRestarts.
     """
 
-    name: ClassVar[str] = "TooManyRestarts"
-    order: ClassVar[int] = 150
-    settings_type: ClassVar[type[StrategySettings]] = TooManyRestartsSettings
+    name = "TooManyRestarts"
+    order = 150
 
     def propose(self, view: View) -> Proposals:
         """Propose pods with the most restarts first."""
@@ -92,8 +82,8 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
         settings = self.settings
         if self._restarts(pod) < settings.restart_threshold or pod.deleting:
             return False
-        parts = parts_of(init=settings.include_init_containers)
-        return not settings.states or not states_of(pod, parts=parts).isdisjoint(settings.states)
+        states, _ = read_states(pod, init=settings.include_init_containers)
+        return not settings.states or not states.isdisjoint(settings.states)
 
     def _restarts(self, pod: Pod) -> int:
         return pod.restarts + (pod.init_restarts if self.settings.include_init_containers else 0)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
-from weakref import WeakKeyDictionary
+from collections.abc import Generator
+from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
 from rescheduler.model.selector import SelectorError, check_key
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
-from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
+from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.refusals import PlanGuard
-from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
@@ -70,26 +67,23 @@ class Topology(Strategy[TopologySettings]):
     No other strategy then moves a pod of a group that is together to another domain, unless it must.
     """
 
-    name: ClassVar[str] = "Topology"
-    order: ClassVar[int] = 220
-    settings_type: ClassVar[type[StrategySettings]] = TopologySettings
-
-    def __init__(self, settings: TopologySettings, pool: str | None = None) -> None:
-        super().__init__(settings, pool)
-        self._known: WeakKeyDictionary[Columns, _Groups] = WeakKeyDictionary()
+    name = "Topology"
+    order = 220
 
     def propose(self, view: View) -> Proposals:
         """Handle one group after the other, lower priority and eviction cost first."""
         if not self.settings.group_label:
             return
-        groups = self._groups(view)
+        groups = self.keep(view, lambda: _Groups(view, self.settings))
         here = ((key, pods) for key, pods in groups.of_group.items() if view.scope[view.at[list(pods)]].any())
         apart = [key for key, pods in here if not groups.together(view, pods)]
-        steps = _Steps(_STEPS)
+        steps_left = _STEPS
         for key in sorted(apart, key=lambda each: (min(view.pods[p].rank for p in groups.of_group[each]), each)):
-            exhausted = yield from _gather(_Gathering(view, groups, key, steps))
+            gathering = _Gathering(view, groups, key, steps_left)
+            exhausted = yield from gathering.propose()
             if exhausted:
                 return
+            steps_left = gathering.steps_left
 
     def idle_reason(self, now: float | None) -> str:
         """Return why nothing is done without a label: there are no groups."""
@@ -99,18 +93,12 @@ class Topology(Strategy[TopologySettings]):
         """Return the domain of the pod's group, if the group is together."""
         if not self.settings.group_label:
             return None
-        groups = self._groups(view)
+        groups = self.keep(view, lambda: _Groups(view, self.settings))
         group = groups.group.get(pod)
         if group is None or len(pods := groups.of_group[group]) < 2 or not groups.together(view, pods):
             return None
         found: Mask = groups.domains == groups.domains[view.at[pod]]
         return found
-
-    def _groups(self, view: View) -> _Groups:
-        known = self._known.get(view.columns)
-        if known is None:
-            known = self._known[view.columns] = _Groups(view, self.settings)
-        return known
 
 
 _Group = tuple[str, str]
@@ -147,20 +135,14 @@ def _belongs(view: View, selection: PodSelection, pod: int) -> bool:
     return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and selection.matches(row)
 
 
-@dataclass(slots=True)
-class _Steps:
-    """The steps left for rehearsals."""
-
-    left: int
-
-
 class _Gathering:
     """One group that is apart, and the domains where it could come together."""
 
-    def __init__(self, view: View, groups: _Groups, key: _Group, steps: _Steps) -> None:
+    def __init__(self, view: View, groups: _Groups, key: _Group, steps_left: int) -> None:
         self._view = view
         self._groups = groups
-        self._steps = steps
+        self.steps_left = steps_left
+        """The steps left for rehearsals."""
         self._pods = groups.of_group[key]
         self._of = dict(zip(self._pods, groups.domains[view.at[list(self._pods)]].tolist(), strict=True))
         self._values = view.columns.domain_values(groups.topology)
@@ -168,14 +150,14 @@ class _Gathering:
         """The domains of those that cannot move."""
         self.name = f"group {key[1]} ({groups.label})"
 
-    def domains(self) -> list[int]:
+    def _sort_domains(self) -> list[int]:
         """Return domains with enough room in sum: the fewest moves first, then the most room, then by name."""
         view = self._view
         usable = np.logical_or.reduce([view.node_mask(pod) for pod in self._of]) & (self._groups.domains >= 0)
         free = np.maximum(view.limit - view.used, 0)[:, usable]
         room = np.array([np.bincount(self._groups.domains[usable], row, len(self._values)) for row in free])
-        here = {domain: self.movers(domain) for domain in {*self._of.values()} - {-1}}
-        anywhere = self.movers(None)
+        here = {domain: self._movers(domain) for domain in {*self._of.values()} - {-1}}
+        anywhere = self._movers(None)
         moves = np.full(len(self._values), len(anywhere))
         requested = np.tile(self._requests(anywhere)[:, None], len(self._values))
         for domain, pods in here.items():
@@ -194,21 +176,11 @@ class _Gathering:
         found: Ints = np.sum([self._view.requests(pod) for pod in pods], axis=0)
         return found
 
-    def takes_too_many(self, domain: int) -> bool:
-        """Whether the plan may not make this many moves any more: then nothing is rehearsed."""
-        left = self._view.moves_left
-        return left is not None and len(self.movers(domain)) > left
-
-    @property
-    def may_rehearse(self) -> bool:
-        """Whether steps are left."""
-        return self._steps.left > 0
-
     def _stays(self, pod: int) -> bool:
         view = self._view
         return pod in view.moved or not view.scope[view.at[pod]] or view.objection(pod) is not None
 
-    def movers(self, domain: int | None) -> list[int]:
+    def _movers(self, domain: int | None) -> list[int]:
         """Return the pods that have to move, the largest first: those elsewhere, and the pods of their pod groups.
 
         Without a domain: the moves into a domain that has none of them.
@@ -217,9 +189,9 @@ class _Gathering:
         found.update(other for pod in list(found) for other in self._view.groups.members(pod))
         return sorted(found, key=lambda pod: (-self._view.requests(pod).max(), pod))
 
-    def proposal(self, domain: int, *, rehearsed: bool) -> Proposal | None:
+    def _proposal(self, domain: int, *, rehearsed: bool) -> Proposal | None:
         """Return all moves into a domain; None if a rehearsal shows that the group does not fit there."""
-        pods = self.movers(domain)
+        pods = self._movers(domain)
         targets = self._rehearse(pods, domain) if rehearsed else {}
         if targets is None:
             return None
@@ -245,7 +217,7 @@ class _Gathering:
         found: dict[int, int] = {}
         with view.whatif.trial():
             for pod in pods:
-                self._steps.left -= 1
+                self.steps_left -= 1
                 mask = view.feasible_targets(pod) & (self._groups.domains == domain)
                 if not mask.any():
                     return None
@@ -255,34 +227,29 @@ class _Gathering:
                 view.whatif.remove(pod, source)
         return found
 
-    def example(self) -> Iterator[Proposal]:
-        """Yield a proposal that cannot be accepted, so that the planner says why the group stays apart."""
+    def propose(self) -> Generator[Proposal, ProposalResult, bool]:
+        """Propose one domain after the other; return whether the plan is full."""
+        left, tried = self._view.moves_left, 0
+        for domain in self._sort_domains():
+            too_many = left is not None and len(self._movers(domain)) > left
+            proposal = self._proposal(domain, rehearsed=not too_many and self.steps_left > 0)
+            if proposal is None:
+                continue
+            tried += 1
+            result = yield proposal
+            if result.accepted or result.exhausted:
+                return not result.accepted
+            if too_many or tried == _TRIED or result.refused_by(*_LIMITS):
+                return False  # the domains that follow take as many moves, or more
+        if not tried and (example := self._example()) is not None:
+            yield example
+        return False
+
+    def _example(self) -> Proposal | None:
+        """Return a proposal that cannot be accepted, so that the planner says why the group stays apart."""
         near = self._stuck_domains if len(self._stuck_domains) == 1 else {*self._of.values()}
-        nearest = min(near - {-1}, key=lambda domain: (len(self.movers(domain)), self._values[domain]), default=None)
-        if nearest is not None:
-            proposal = self.proposal(nearest, rehearsed=False)
-            # The planner does not know whose nodes are whose: it would take pods from nodes that are not ours.
-            if proposal is not None and all(
-                self._view.scope[self._view.at[pod_move.pod]] for pod_move in proposal.pod_moves
-            ):
-                yield proposal
-
-
-def _gather(group: _Gathering) -> Generator[Proposal, ProposalResult, bool]:
-    """Propose one domain after the other; return whether the plan is full."""
-    tried = 0
-    for domain in group.domains():
-        too_many = group.takes_too_many(domain)
-        proposal = group.proposal(domain, rehearsed=not too_many and group.may_rehearse)
-        if proposal is None:
-            continue
-        tried += 1
-        result = yield proposal
-        if result.accepted or result.exhausted:
-            return not result.accepted
-        if too_many or tried == _TRIED or result.refused_by(*_LIMITS):
-            return False  # the domains that follow take as many moves, or more
-    if not tried:
-        for proposal in group.example():
-            yield proposal
-    return False
+        nearest = min(near - {-1}, key=lambda domain: (len(self._movers(domain)), self._values[domain]), default=None)
+        # The planner does not know whose nodes are whose: it would take pods from nodes that are not ours.
+        if nearest is None or not self._view.scope[self._view.at[self._movers(nearest)]].all():
+            return None
+        return self._proposal(nearest, rehearsed=False)

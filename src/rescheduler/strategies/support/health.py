@@ -33,22 +33,15 @@ def find_ended(view: View, selection: PodSelection) -> list[int]:
     return sorted(found, key=lambda index: (view.pods[index].created or 0.0, index))
 
 
-def states_of(pod: Pod, *, parts: Iterable[str] = ("",)) -> set[str]:
-    """Return the pod's phase and reason, and why its containers wait or ended."""
-    wanted = frozenset(parts)
-    found = {pod.phase, pod.trouble.reason, *(each.reason for each in pod.trouble.states if each.part in wanted)}
-    return found - {""}
+def read_states(pod: Pod, *, init: bool, ephemeral: bool = False) -> tuple[set[str], set[int]]:
+    """Return a pod's states and the exit codes of its containers, of these kinds too, that are not running again.
 
-
-def exit_codes_of(pod: Pod, *, parts: Iterable[str] = ("",)) -> set[int]:
-    """Return the exit codes of containers that have ended and are not running again."""
-    wanted = frozenset(parts)
-    return {each.code for each in pod.trouble.states if each.code is not None and each.part in wanted}
-
-
-def parts_of(*, init: bool, ephemeral: bool = False) -> tuple[str, ...]:
-    """Return the kinds of containers to check."""
-    return ("", *(["init"] if init else []), *(["ephemeral"] if ephemeral else []))
+    States are its phase and reason, and why its containers wait or ended.
+    """
+    parts = {"", "init" if init else "", "ephemeral" if ephemeral else ""}
+    found = [each for each in pod.trouble.states if each.part in parts]
+    states = {pod.phase, pod.trouble.reason, *(each.reason for each in found)} - {""}
+    return states, {each.code for each in found if each.code is not None}
 
 
 def is_moved(view: View, pod: int) -> bool:

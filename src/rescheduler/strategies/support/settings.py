@@ -43,13 +43,12 @@ class PodFilters(StrategySettings):
     @property
     def match_all(self) -> bool:
         """Whether the filters exclude no pod."""
-        return not (
-            self.namespaces
-            or self.excluded_namespaces
-            or self.pod_selector
-            or self.owner_kinds
-            or self.excluded_owner_kinds
-        )
+        filters = (self.namespaces, self.excluded_namespaces, self.pod_selector, self.owner_kinds)
+        return not any((*filters, self.excluded_owner_kinds))
+
+    def selects(self, namespace: str) -> bool:
+        """Whether pods in this namespace may be selected."""
+        return namespace not in self.excluded_namespaces and (not self.namespaces or namespace in self.namespaces)
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -76,9 +75,7 @@ class PodSelection:
     def matches(self, pod: Pod) -> bool:
         """Whether the pod passes the filters, with or without recovery."""
         filters = self._filters
-        if filters.namespaces and pod.namespace not in filters.namespaces:
-            return False
-        if pod.namespace in filters.excluded_namespaces:
+        if not filters.selects(pod.namespace):
             return False
         if self._selector is not None and not self._selector.matches(pod.labels):
             return False
@@ -127,3 +124,10 @@ def find_uncounted(field: str, given: Mapping[str, float], counted: Collection[s
 def by_resource(view: View, given: Mapping[str, float], default: float) -> Floats:
     """[R]: the value for each resource that counts."""
     return np.array([given.get(name, default) for name in view.names], np.float64)
+
+
+def explain_too_few(found: int, wanted: int, what: str) -> str:
+    """Return why a strategy that needs so many underused nodes waits; empty if there are enough."""
+    if found >= wanted:
+        return ""
+    return f"{found} {'node is' if found == 1 else 'nodes are'} {what}, and minUnderusedNodes is {wanted}"

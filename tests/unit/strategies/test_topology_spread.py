@@ -12,12 +12,11 @@ from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.predicates.support.spread import Constraint
 from rescheduler.planning.whatif import WhatIf
-from rescheduler.strategies.support.spread import Bounds, SpreadDeficit
+from rescheduler.strategies.topology_spread import SpreadDeficit
 from tests.support.builders import Row, cluster, deployment, node, spread
 
 Counts = tuple[int, ...]
 WEB = {"role": "web"}
-FREE = Bounds()
 
 
 def constraint_of(counts: Counts, skew: int, min_domains: int) -> Constraint:
@@ -65,9 +64,9 @@ skews, domains = st.integers(1, 3), st.sampled_from((1, 1, 3))
 def test_it_knows_the_fewest_moves_and_what_each_move_changes(counts: Counts, skew: int, min_domains: int) -> None:
     wanted = fewest(counts, skew, min_domains)
     assume(wanted is not None)
-    evening = SpreadDeficit(constraint_of(counts, skew, min_domains), FREE)
+    evening = SpreadDeficit(constraint_of(counts, skew, min_domains))
     assert evening.need == wanted
-    places = evening.places()
+    places = evening.places
     for source, target in ((s, t) for s in range(len(counts)) for t in range(len(counts)) if counts[s] and s != t):
         change = evening.change[places[source], places[target]]
         assert evening.need + change == fewest(moved(counts, source, target), skew, min_domains)
@@ -77,16 +76,16 @@ def test_it_knows_the_fewest_moves_and_what_each_move_changes(counts: Counts, sk
 def test_domains_that_take_no_more_hold_the_others_down() -> None:
     """Nothing fits into the empty zone: then the fullest must come down to maxSkew."""
     constraint = constraint_of((5, 1, 1, 0), 2, 1)
-    assert SpreadDeficit(constraint, FREE).need == 2
-    assert SpreadDeficit(constraint, Bounds(most=0)).need == 3
+    assert SpreadDeficit(constraint).need == 2
+    assert SpreadDeficit(constraint, most=0).need == 3
 
 
 def test_pods_that_stay_hold_the_others_up() -> None:
     """Three pods of the fullest zone stay: then no zone may have fewer than two."""
     constraint = constraint_of((4, 1, 1), 1, 1)
-    assert SpreadDeficit(constraint, FREE).need == 2
-    assert SpreadDeficit(constraint, Bounds(least=2)).need == 2
-    assert SpreadDeficit(constraint, Bounds(least=2)).change.min() == -1
+    assert SpreadDeficit(constraint).need == 2
+    assert SpreadDeficit(constraint, least=2).need == 2
+    assert SpreadDeficit(constraint, least=2).change.min() == -1
 
 
 @given(some_counts, skews, domains, st.data())
