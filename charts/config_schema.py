@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from docs.generating.configuration import json_schema
+
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
-from rescheduler.config.validate import json_schema
 from rescheduler.strategies import settings_by_name
 
 Schema = dict[str, Any]

@@ -20,7 +20,7 @@ from tests.testbed.helm import CHART, Helm
 from charts.value_comments import table, values_of
 from charts.value_schema import value_schema
 from rescheduler import __version__
-from rescheduler.cli.output.documents import document_text
+from rescheduler.cli.output import format_document
 from rescheduler.migration.crd import POD_MIGRATION
 
 ROOT = CHART.parents[1]
@@ -76,7 +76,7 @@ def for_the_chart() -> Iterator[tuple[Path, str]]:
     named = _read(CHART / "Chart.yaml")
     named = re.sub(r"(?m)^version: .*$", f"version: {chart_version(__version__)}", named)
     yield CHART / "Chart.yaml", re.sub(r"(?m)^appVersion: .*$", f"appVersion: {__version__}", named)
-    yield files / "podmigrations.yaml", document_text(POD_MIGRATION, "yaml")
+    yield files / "podmigrations.yaml", format_document(POD_MIGRATION, "yaml")
     for name in ("prometheus-rules.yaml", "grafana-dashboard.json"):
         yield files / name, _read(deploy / name)
     values = values_of(_read(CHART / "values.yaml"))

@@ -14,10 +14,10 @@ from unittest.mock import patch
 
 from click.testing import CliRunner
 
+from docs.generating.conversion import TABLES
 from docs.generating.markdown import table
 from rescheduler.cli.main import run
-from rescheduler.cli.output.terminal import Terminal
-from rescheduler.convert.reference import TABLES
+from rescheduler.cli.output import Terminal
 
 SHOWING = (
     "README.md",

@@ -1,15 +1,15 @@
-"""docs/strategies.md and docs/configuration.md: both are the words of the settings themselves."""
+"""docs/strategies.md: the words of the strategies and of their settings."""
 
 from __future__ import annotations
 
 import inspect
 
+from docs.generating.configuration import default_of, dump_defaults
 from docs.generating.markdown import table
-from rescheduler.config.reference import default_of, reference_markdown
-from rescheduler.config.validate import dump_defaults, fields_by_name
+from rescheduler.config.validate import fields_by_name
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.settings import StrategySettings
-from rescheduler.strategies import discover, settings_by_name
+from rescheduler.strategies import discover
 
 _STRATEGIES = """\
 A strategy is one reason to move pods. It only proposes; the planner decides (see [architecture](architecture.md)).
@@ -30,11 +30,6 @@ strategies:
 If pods of lower priority move first, then among pods of one priority those of lower [eviction cost](when.md#marks) move
 first. Settings of a node pool override these (`pools[].strategies`). [Filters and guards](guards.md) say which pods may
 move at all, [windows](when.md) when. A strategy of your own is one file: see [CONTRIBUTING](../CONTRIBUTING.md).
-"""
-
-_CONFIGURATION = """\
-`rescheduler run` uses all of it; read-only commands use the fields that decide which pods move where, and the
-kubeconfig.
 """
 
 
@@ -66,9 +61,3 @@ def _settings(strategy: type[Strategy[StrategySettings]]) -> str:
     words = inspect.cleandoc(model.__dict__.get("__doc__") or "")
     opening = f"Its settings: {words[0].lower()}{words[1:]}\n\n" if words else ""
     return opening + table(("setting", "default", "description"), rows)
-
-
-def configuration() -> str:
-    """The reference that the configuration makes of itself."""
-    title, _, rest = reference_markdown(settings_by_name()).partition("\n")
-    return f"{title}\n\n{_CONFIGURATION}{rest}"

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from docs.generating.commands import commands
+from docs.generating.configuration import configuration
 from docs.generating.events import events
 from docs.generating.guards import guards_page
 from docs.generating.metrics import metrics
 from docs.generating.predicates import predicates_page
 from docs.generating.rights import rights
 from docs.generating.shown import SHOWING, refreshed
-from docs.generating.strategies import configuration, strategies
+from docs.generating.strategies import strategies
 
 ROOT = Path(__file__).parents[2]
 _MADE = "<!-- Made by docs/generate.py: change the code and run it again. -->\n"

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from kubemini.api import Api
 from rescheduler.app.controller import RunRequest, run_controller
 from rescheduler.app.planning import LiveCluster, load_configuration
-from rescheduler.config.configuration import Configuration
+from rescheduler.config.schema import Configuration
 from rescheduler.kube.pause_state import PauseDetails, state_name
 from rescheduler.model.time import format_duration
 from rescheduler.runtime.controller import LeadershipLostError

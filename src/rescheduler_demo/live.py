@@ -18,7 +18,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.output import Terminal, plain
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import NodeLoad
 from rescheduler_demo.plain import (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import click
 
-from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.output import plain
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import LoadDistribution
 from rescheduler_demo.runner import Result, Status

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.output import Terminal
 from rescheduler.runtime.logs import LogFormat, configure
 from rescheduler_demo.command import Options
 from rescheduler_demo.controller import PortTakenError

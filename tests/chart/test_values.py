@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 from charts.value_comments import values_of
+from docs.generating.configuration import NATIVE_EXAMPLE, POOLS_EXAMPLE
 
-from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE
 from rescheduler.model.json import Json
 from tests.chart.rendered import config_of
 from tests.support.cli import rescheduler

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from docs.generating.shown import cut_like
 
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.output import Terminal
 from rescheduler.model.time import format_instant
 from rescheduler.recovery import record
 from tests.docs.pages import PAGES, ROOT, blocks, name_of

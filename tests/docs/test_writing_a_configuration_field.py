@@ -69,7 +69,7 @@ def test_its_own_test_passes(changed: Path) -> None:
 
 def test_reference_schema_and_flag_come_from_the_declaration(changed: Path) -> None:
     reference = (
-        "from docs.generating.strategies import configuration; from charts.config_schema import config_schema\n"
+        "from docs.generating.configuration import configuration; from charts.config_schema import config_schema\n"
         "print([line for line in configuration().splitlines() if 'maxPodAge' in line][0])\n"
         "print(config_schema()[0]['properties']['maxPodAge']['type'])"
     )

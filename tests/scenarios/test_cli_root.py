@@ -52,7 +52,7 @@ def test_a_bug_of_ours_is_told_as_one_and_verbose_shows_where(
     def broken(*args: object, **rest: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("rescheduler.cli.version.document_text", broken)
+    monkeypatch.setattr("rescheduler.cli.version.format_document", broken)
     assert root.run(["version", "-o", "json"]) == 1
     quiet = capsys.readouterr().err
     assert "this is a bug of rescheduler, please report it: ZeroDivisionError: division by zero" in quiet

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler import app
-from rescheduler.cli.output.explanation import explanation_lines
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.explain import explanation_lines
+from rescheduler.cli.output import Terminal
 from rescheduler.model import labels
 from rescheduler.model.labels import MOST
 from rescheduler.model.objects import Pod

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rescheduler import app
-from rescheduler.cli.output.explanation import explanation_lines
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.explain import explanation_lines
+from rescheduler.cli.output import Terminal
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage

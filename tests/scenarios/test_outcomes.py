@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rescheduler import app
-from rescheduler.cli.output.explanation import explanation_lines
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.explain import explanation_lines
+from rescheduler.cli.output import Terminal
 from rescheduler.decode.structs import RESOURCES
 from rescheduler.kube.migrations import encode_migration, encode_status
 from rescheduler.model.migration import ObjectReference, PodMigration

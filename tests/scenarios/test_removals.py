@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.cli.output.explanation import explanation_lines
-from rescheduler.cli.output.plan import PlanLayout, plan_lines
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.explain import explanation_lines
+from rescheduler.cli.output import Terminal
+from rescheduler.cli.plan import PlanLayout, plan_lines
 from rescheduler.kube.migrations import decode_migration, encode_migration, encode_status
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels

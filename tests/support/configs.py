@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load
+from rescheduler.config.schema import Configuration
 from rescheduler.planning.settings import StrategySettings
 
 

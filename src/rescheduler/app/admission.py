@@ -21,7 +21,7 @@ from rescheduler.admission.registration import Registration
 from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits, WebhookServer
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.app.context import AppContext
-from rescheduler.config.configuration import Configuration
+from rescheduler.config.schema import Configuration
 from rescheduler.config.schema import SteeringMode as Wanted
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventQueue

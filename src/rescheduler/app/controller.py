@@ -19,9 +19,9 @@ from rescheduler.app.planning import LiveCluster
 from rescheduler.app.planning_loop import PlanningLoop, run_cycle
 from rescheduler.app.servers import WebOptions, WebServer
 from rescheduler.app.usage import UsageMonitor
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin
+from rescheduler.config.schema import Configuration
 from rescheduler.kube.client import ApiClient, RateLimiter
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.crd_installer import install_crd

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rescheduler.app.planning import InputError, LiveCluster
-from rescheduler.config.configuration import Configuration
+from rescheduler.config.schema import Configuration
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import ObjectClient

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from msgspec import structs
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults, load_file, override
-from rescheduler.config.schema import UsageSettings, UsageSource
+from rescheduler.config.schema import Configuration, UsageSettings, UsageSource
 from rescheduler.decode.dump import DumpReader
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
 from rescheduler.decode.split import split

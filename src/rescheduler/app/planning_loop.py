@@ -11,7 +11,7 @@ import structlog
 
 from rescheduler.app.context import AppContext
 from rescheduler.app.planning import make_plan
-from rescheduler.config.configuration import Configuration
+from rescheduler.config.schema import Configuration
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan

@@ -18,7 +18,7 @@ import msgspec
 
 from rescheduler.app.admission import webhook_settings
 from rescheduler.app.planning import LiveCluster
-from rescheduler.config.configuration import Configuration
+from rescheduler.config.schema import Configuration
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.errors import ApiError, ClusterError

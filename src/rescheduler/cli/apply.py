@@ -1,37 +1,37 @@
 """`rescheduler apply`: orders the moves of a reviewed plan that are still valid.
 
-`app.apply` checks the plan against the cluster and orders the moves; with --wait `app.follow` follows them.
+`app.apply` checks the plan against the cluster and orders the moves; with --wait they are followed to their end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import live_cluster, report_failures, show_reading
-from rescheduler.cli.lazy import app, app_apply, app_follow, entries_output
+from rescheduler.cli.common import await_migrations, connect, read_cluster, report_failures, warn_if_absent
+from rescheduler.cli.lazy import app_apply
 from rescheduler.cli.options import (
     STDIN,
     AccessOptions,
     WaitOptions,
-    access_options,
+    command,
     config_file,
-    group_options,
     option,
     waiting_options,
 )
-from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.progress import MigrationProgress, show_progress
+from rescheduler.cli.output import FORMATS, RESOURCE, format_document, plain
 from rescheduler.model.migration import Phase, PodMigration
+from rescheduler.model.plan import API_VERSION
 
 if TYPE_CHECKING:
     from rescheduler.app.apply import AppliedMove
-    from rescheduler.cli.output.entries import Ended
 
+Ended = Mapping[tuple[str, str], PodMigration | None]
+"""Migrations that were waited for; None is one that was deleted."""
 _GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cancel one with `kubectl delete pmig NAME`"
 
 
@@ -57,17 +57,13 @@ class ApplyOptions:
         help="json and yaml are stable (docs/plan-format.md); name prints the names of the migrations.",
     )
 
-    def check(self) -> None:
-        """Refuse flags that contradict each other."""
+    def __post_init__(self) -> None:
         if self.file == self.config == STDIN:
             raise click.UsageError("--config - and -f - cannot both be standard input.")
 
 
-@click.command("apply", epilog=messages.EXIT_CODES)
-@access_options
-@group_options("options", ApplyOptions)
+@command("apply")
 @waiting_options("all moves are over", wait=False)
-@messages.verbose_option
 def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) -> None:
     """Order the moves of a reviewed plan.
 
@@ -82,26 +78,23 @@ def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) ->
       rescheduler apply -f plan.json --dry-run
       rescheduler apply -f plan.json --wait --timeout 15m
     """
-    options.check()
-    waiting.check()
+    ended: Ended = {}
+    late = False
     with report_failures():
         plan = app_apply.read_plan(options.file)
-        config = app.load_configuration(options.config, {})
-        live = live_cluster(access, config.fields.client_connection.kubeconfig)
-        with show_reading(live) as advance:
-            snapshot = app.read(live, None, advance)
+        live, config = connect(access, options.config)
         part = app_apply.ApplyScope(options.namespace, options.dry_run)
-        entries = app_apply.apply_plan(live, plan, snapshot, config.policy(), part)
+        entries = app_apply.apply_plan(live, plan, read_cluster(live), config.policy(), part)
         _print_lines(entries, options)
         if not entries:
             messages.note("the plan has no move" + (f" in namespace {options.namespace}" if options.namespace else ""))
-        ordered = any(entry.outcome is app_apply.ApplyOutcome.CREATED for entry in entries) and not options.dry_run
-        if ordered and (absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name)):
-            messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
-        followed = waiting.wait and not options.dry_run
-        ended, late = _await_end(live, entries, waiting.timeout) if followed else ({}, False)
+        if any(entry.outcome is app_apply.ApplyOutcome.CREATED for entry in entries) and not options.dry_run:
+            warn_if_absent(live, config, "the moves wait until one does (`rescheduler run`)")
+        keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
+        if waiting.wait and keys and not options.dry_run:
+            ended, late = await_migrations(live, keys, waiting.timeout, f"interrupted; {_GO_ON}")
     if options.output in FORMATS:
-        messages.emit(document_text(entries_output.result_document(entries, ended), options.output))
+        messages.emit(format_document(_result_document(entries, ended), options.output))
     if late:
         raise messages.CommandError(f"not all are over yet; {_GO_ON}", code=messages.TIMED_OUT)
     _end(entries, ended)
@@ -109,29 +102,43 @@ def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) ->
 
 def _print_lines(entries: Sequence[AppliedMove], options: ApplyOptions) -> None:
     """Print a line for each move to stdout; with -o, refusals go to stderr."""
-    refused = [entry for entry in entries if entry.migration is None]
     if options.output is None:
-        messages.emit("".join(f"{entries_output.entry_line(entry, dry=options.dry_run)}\n" for entry in entries))
+        messages.emit_lines(_format_entry(entry, dry=options.dry_run) for entry in entries)
         return
     if options.output == "name":
-        messages.emit("".join(f"{name}\n" for name in entries_output.entry_names(entries)))
-    messages.warn(entries_output.entry_line(entry, dry=options.dry_run) for entry in refused)
+        ordered = [entry.migration for entry in entries if entry.migration is not None]
+        messages.emit_lines(plain(f"{RESOURCE}/{migration.name}") for migration in ordered)
+    messages.warn(_format_entry(entry, dry=options.dry_run) for entry in entries if entry.migration is None)
 
 
-def _await_end(live: app.LiveCluster, entries: Sequence[AppliedMove], timeout: float | None) -> tuple[Ended, bool]:
-    """Wait for the end of the migrations, showing progress; return how they ended, and whether time ran out."""
-    keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
-    if not keys:
-        return {}, False
-    try:
-        with show_progress() as line:
-            progress = MigrationProgress(line, len(keys))
-            return app_follow.await_migrations(live, keys, progress.show, timeout), False
-    except TimeoutError:
-        return dict(progress.known), True
-    except KeyboardInterrupt:
-        messages.note(f"interrupted; {_GO_ON}")
-        raise
+def _format_entry(entry: AppliedMove, *, dry: bool) -> str:
+    move = entry.move
+    if entry.migration is None:
+        return plain(f"pod/{move.pod} -n {move.namespace} refused: {entry.reason}")
+    unchanged = entry.outcome is app_apply.ApplyOutcome.UNCHANGED
+    aside = f" ({entry.migration.status.phase})" if unchanged else " (dry run)" * dry
+    return plain(f"{RESOURCE}/{entry.migration.name} {entry.outcome}{aside}")
+
+
+def _result_document(entries: Sequence[AppliedMove], ended: Ended) -> dict[str, object]:
+    """A PlanResult, whose form is a contract (docs/plan-format.md)."""
+    return {"apiVersion": API_VERSION, "kind": "PlanResult", "entries": [_entry_row(each, ended) for each in entries]}
+
+
+def _entry_row(entry: AppliedMove, ended: Ended) -> dict[str, object]:
+    move, migration = entry.move, entry.migration
+    last = ended.get((migration.namespace, migration.name), migration) if migration is not None else None
+    return {
+        "namespace": move.namespace,
+        "pod": move.pod,
+        "from": move.source,
+        "to": move.target,
+        "outcome": entry.outcome.value,
+        "reason": entry.reason,
+        "migration": migration.name if migration is not None else "",
+        "phase": last.status.phase.value if last is not None else "",
+        "message": last.status.message if last is not None else "",
+    }
 
 
 def _end(entries: Sequence[AppliedMove], ended: Ended) -> None:

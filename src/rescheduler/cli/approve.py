@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import live_cluster, report_failures
-from rescheduler.cli.lazy import app, app_approval, app_follow, app_pause, kube_approval
-from rescheduler.cli.options import AccessOptions, access_options, config_file, group_options, option
-from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.migrations import RESOURCE, waiting_document, waiting_lines
-from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.common import connect, report_failures, warn_if_absent
+from rescheduler.cli.lazy import app_approval, app_pause, kube_approval
+from rescheduler.cli.options import (
+    AccessOptions,
+    command,
+    config_file,
+    no_headers_option,
+    option,
+    output_option,
+)
+from rescheduler.cli.output import FORMATS, RESOURCE, Table, Terminal, age, format_count, format_document, plain
 from rescheduler.model.migration import PodMigration
 
 if TYPE_CHECKING:
-    from rescheduler.config.configuration import Configuration
     from rescheduler.kube.approval import ApprovalResult
 
 
@@ -38,15 +42,8 @@ class ApproveOptions:
     rejects: bool = option("--reject", is_flag=True, help="Reject instead: the moves are dropped.")
     dry_run: bool = option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
     config: str | None = config_file()
-    output: str = option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", *FORMATS, "name"]),
-        default="table",
-        show_default=True,
-        help="Output format of the list.",
-    )
-    no_headers: bool = option("--no-headers", is_flag=True, help="Omit the headers of the table.")
+    output: str = output_option("Output format of the list.", *FORMATS, "name")
+    no_headers: bool = no_headers_option()
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse flags that contradict each other."""
@@ -57,20 +54,9 @@ class ApproveOptions:
         if self.rejects and not names and not self.everything:
             raise click.UsageError("--reject needs to know what: name a plan or a migration, or say --all.")
 
-    def scope(self) -> app_approval.ApprovalScope:
-        """Where moves are looked for."""
-        return app_approval.ApprovalScope(self.namespace, self.all_namespaces)
 
-    def shows(self, names: Sequence[str]) -> bool:
-        """Whether moves are only listed."""
-        return not names and not self.everything
-
-
-@click.command("approve", epilog=messages.EXIT_CODES)
+@command("approve")
 @click.argument("names", metavar="[PLAN|MIGRATION]...", nargs=-1)
-@access_options
-@group_options("options", ApproveOptions)
-@messages.verbose_option
 def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptions) -> None:
     """Approve waiting moves, or reject them.
 
@@ -93,10 +79,11 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
     """
     options.check(names)
     with report_failures():
-        config = app.load_configuration(options.config, {})
-        live = live_cluster(access, config.fields.client_connection.kubeconfig)
-        known = app_approval.read_candidates(live, options.scope())
-        if options.shows(names):
+        live, config = connect(access, options.config)
+        known = app_approval.read_candidates(
+            live, app_approval.ApprovalScope(options.namespace, options.all_namespaces)
+        )
+        if not names and not options.everything:
             _show(known, options)
             return
         chosen = known.waiting() if options.everything else known.chosen(names)
@@ -104,12 +91,15 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
             messages.note(_nothing(known))
             return
         whole = known.with_members(chosen)
-        _print_members(whole[len(chosen) :])
+        for each in whole[len(chosen) :]:
+            messages.note(f"{each.full_name} belongs to it, and is decided on, too")
         answers = app_approval.decide(live, whole, rejects=options.rejects, dry=options.dry_run)
         done = kube_approval.ApprovalOutcome.REJECTED if options.rejects else kube_approval.ApprovalOutcome.APPROVED
         _print_results(answers, done, dry=options.dry_run)
         if not options.rejects and not options.dry_run:
-            _warn_if_idle(live, config)
+            warn_if_absent(live, config, "what is approved waits until one does (`rescheduler run`)")
+            for pause in app_pause.list_pauses(live, config):
+                messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
     refused = [
         f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.ApprovalOutcome.REFUSED
     ]
@@ -118,29 +108,56 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
 
 
 def _show(known: app_approval.ApprovalCandidates, options: ApproveOptions) -> None:
-    waiting, now = known.waiting(), time.time()
+    now = time.time()
+    waiting = [_describe(each, now) for each in known.waiting()]
     if options.output in FORMATS:
-        messages.emit(document_text(waiting_document(waiting, now), options.output))
+        items = [{key: value for key, value in each.items() if value and key != "age"} for each in waiting]
+        messages.emit(format_document({"waiting": items}, options.output))
     elif options.output == "name":
-        messages.emit("".join(f"{RESOURCE}/{plain(each.name)}\n" for each in waiting))
+        messages.emit_lines(f"{RESOURCE}/{plain(each['name'])}" for each in waiting)
     elif waiting:
-        lines = waiting_lines(waiting, now, Terminal.of(sys.stdout), headers=not options.no_headers)
-        messages.emit("".join(f"{line}\n" for line in lines))
+        table = Table([*_COLUMNS], [[each[key] for key in _COLUMNS.values()] for each in waiting], flowing=1)
+        messages.emit_lines(table.lines(Terminal.of(sys.stdout), headers=not options.no_headers))
     else:
         messages.note(_nothing(known))
+
+
+_COLUMNS = {
+    "PLAN": "plan",
+    "NAMESPACE": "namespace",
+    "NAME": "name",
+    "POD": "pod",
+    "FROM": "source",
+    "TO": "target",
+    "STRATEGY": "strategy",
+    "AGE": "age",
+    "REASON": "reason",
+}
+"""The columns of the list, and what they show."""
+
+
+def _describe(migration: PodMigration, now: float) -> dict[str, str]:
+    order, progress = migration.spec, migration.status
+    return {
+        "plan": order.plan,
+        "namespace": migration.namespace,
+        "name": migration.name,
+        "pod": order.pod.name,
+        "source": progress.source,
+        "target": progress.target or order.target,
+        "strategy": order.strategy,
+        "age": age(migration.metadata.creation_timestamp, now),
+        "reason": order.reason,
+        "belongsTo": order.proposal_name,
+    }
 
 
 def _nothing(known: app_approval.ApprovalCandidates) -> str:
     if not known.home:
         return "nothing waits for approval"
     elsewhere = sum(each.awaits_approval for each in known.migrations)
-    more = f"; {_moves(elsewhere)} elsewhere (-A)" if elsewhere else ""
+    more = f"; {format_count(elsewhere, 'move')} elsewhere (-A)" if elsewhere else ""
     return f"nothing waits for approval in namespace {known.home}{more}"
-
-
-def _print_members(members: Sequence[PodMigration]) -> None:
-    for each in members:
-        messages.note(f"{each.full_name} belongs to it, and is decided on, too")
 
 
 def _print_results(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome, *, dry: bool) -> None:
@@ -148,21 +165,8 @@ def _print_results(answers: Sequence[ApprovalResult], done: kube_approval.Approv
     suffix = " (dry run)" if dry else ""
     for each in answers:
         if each.outcome is done:
-            messages.emit(f"{RESOURCE}/{plain(each.name)} {done}{suffix}\n")
+            messages.emit_line(f"{RESOURCE}/{each.name} {done}{suffix}")
         elif each.outcome is kube_approval.ApprovalOutcome.UNCHANGED:
-            messages.emit(f"{RESOURCE}/{plain(each.name)} unchanged: {done} by {plain(each.by)} before{suffix}\n")
+            messages.emit_line(f"{RESOURCE}/{each.name} unchanged: {done} by {each.by} before{suffix}")
     if new := [each for each in answers if each.outcome is done]:
-        messages.note(f"{_moves(len(new))} {done} by {new[0].by}{suffix}")
-
-
-def _warn_if_idle(live: app.LiveCluster, config: Configuration) -> None:
-    """Warn if nothing will happen now, as far as that can be seen."""
-    lease = config.fields.leader_election.resource_name
-    if absent := app_follow.explain_absence(live, lease):
-        messages.warn([f"{absent}; what is approved waits until one does (`rescheduler run`)"])
-    for pause in app_pause.list_pauses(live, config):
-        messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
-
-
-def _moves(count: int) -> str:
-    return f"{count} move{'' if count == 1 else 's'}"
+        messages.note(f"{format_count(len(new), 'move')} {done} by {new[0].by}{suffix}")

@@ -8,31 +8,22 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import live_cluster, report_failures
-from rescheduler.cli.lazy import app
-from rescheduler.cli.options import AccessOptions, access_options, group_options, option
-from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.common import connect, report_failures
+from rescheduler.cli.options import AccessOptions, command, config_file, option
+from rescheduler.cli.output import format_count
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupOptions:
     """What is undone, and whether to ask first."""
 
-    config: str | None = option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(),
-        help="The controller's configuration, for the name of its Lease; - is standard input.",
-    )
+    config: str | None = config_file("The controller's configuration, for the name of its Lease; - is standard input.")
     crds: bool = option("--crds", is_flag=True, help="Also remove the CustomResourceDefinition of PodMigration.")
     dry_run: bool = option("--dry-run", is_flag=True, help="Show what would be undone, and change nothing.")
     yes: bool = option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-@click.command("cleanup", epilog=messages.EXIT_CODES)
-@access_options
-@group_options("options", CleanupOptions)
-@messages.verbose_option
+@command("cleanup")
 def cleanup(access: AccessOptions, options: CleanupOptions) -> None:
     """Undo all changes in the cluster, before an uninstall.
 
@@ -51,24 +42,18 @@ def cleanup(access: AccessOptions, options: CleanupOptions) -> None:
 
     configure(LogFormat.TEXT, verbose=messages.verbose(), quiet=True)  # stdout has what is undone
     with report_failures():
-        config = app.load_configuration(options.config, {})
-        live = live_cluster(access, config.fields.client_connection.kubeconfig)
+        live, config = connect(access, options.config)
         if options.dry_run:
             for line in asyncio.run(preview(live, config, definition=options.crds)):
-                _say(f"{line} (dry run)")
+                messages.emit_line(f"{line} (dry run)")
             return
         if not options.yes:
             _confirm()
-        undone = asyncio.run(clean_up(live, config, _say, definition=options.crds))
+        undone = asyncio.run(clean_up(live, config, messages.emit_line, definition=options.crds))
     if undone.left:
         raise messages.CommandError("not everything could be undone; the migrations are kept:", *undone.left)
-    removed = f"{undone.migrations} migration{'' if undone.migrations == 1 else 's'} removed"
-    things = f"{undone.things} thing{'' if undone.things == 1 else 's'} put right"
-    messages.note(f"{things}, {removed}")
-
-
-def _say(line: str) -> None:
-    messages.emit(plain(line) + "\n")
+    things, removed = format_count(undone.things, "thing"), format_count(undone.migrations, "migration")
+    messages.note(f"{things} put right, {removed} removed")
 
 
 def _confirm() -> None:

@@ -1,26 +1,27 @@
-"""Shared by the commands that read a cluster: configuration, reading, and errors as failures.
+"""What several commands do: connect, read a cluster, wait for migrations, and report errors as failures.
 
-`plan` and `explain` open a Session from their flags; `snapshot` only reads. Errors of `app` and `config` that a user
-can cause get their exit codes here, and nowhere else.
+Errors of `app` and `config` that a user can cause get their exit codes here, and nowhere else.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.lazy import app, config_errors, dump, kube_errors
+from rescheduler.cli.lazy import app, app_follow, config_errors, dump, kube_errors
 from rescheduler.cli.options import STDIN, AccessOptions, InputOptions, PolicyFlags
-from rescheduler.cli.progress import show_bytes_read
-from rescheduler.model.policy import Policy
+from rescheduler.cli.progress import MigrationProgress, show_bytes_read, show_progress
 
 if TYPE_CHECKING:
+    from rescheduler.config.schema import Configuration
+    from rescheduler.model.json import ObjectKey
+    from rescheduler.model.migration import PodMigration
+    from rescheduler.model.policy import Policy
     from rescheduler.model.snapshot import ClusterSnapshot
 
 
@@ -42,43 +43,32 @@ def exit_code_of(errors: config_errors.ConfigErrors) -> int:
     return messages.UNREADABLE if isinstance(errors.__cause__, OSError) else messages.USAGE
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A cluster, and the policy to plan by."""
-
-    snapshot: ClusterSnapshot
-    policy: Policy
-
-
-def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -> Session:
-    """Read the configuration, then the cluster; invalid flags are reported before anything is read."""
-    inputs.check()
+def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -> tuple[ClusterSnapshot, Policy]:
+    """Read the configuration, then the cluster; return the cluster and the policy to plan by."""
     if wanted.config == STDIN and STDIN in inputs.files:
         raise click.UsageError("--config - and -f - cannot both be standard input.")
     with report_failures():
         config = app.load_configuration(wanted.config, wanted.overrides)
-        source = choose_source(inputs, config.fields.client_connection.kubeconfig)
+        source = choose_source(inputs, config)
         started = time.monotonic()
-        with show_reading(source) as progress:
-            snapshot = app.read(source, now, progress)
+        snapshot = read_cluster(source, now)
         live = isinstance(source, app.LiveCluster)
         snapshot = app.with_measured_usage(snapshot, config.fields.utilization, config.fields.usage, live=live)
     took = time.monotonic() - started
     messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
-    return Session(snapshot, config.policy())
+    return snapshot, config.policy()
 
 
-def choose_source(inputs: InputOptions, configured_kubeconfig: str = "") -> app.DumpFiles | app.LiveCluster:
-    """Choose the files, or else the live cluster; a kubeconfig flag wins over the configuration's kubeconfig."""
-    if inputs.files:
-        return app.DumpFiles(inputs.files)
-    return live_cluster(inputs, configured_kubeconfig)
+def choose_source(inputs: InputOptions, config: Configuration | None = None) -> app.DumpFiles | app.LiveCluster:
+    """Choose the files, or else the live cluster."""
+    return app.DumpFiles(inputs.files) if inputs.files else live_cluster(inputs, config)
 
 
-def live_cluster(access: AccessOptions, configured_kubeconfig: str = "") -> app.LiveCluster:
-    """Return the live cluster of the flags."""
+def live_cluster(access: AccessOptions, config: Configuration | None = None) -> app.LiveCluster:
+    """Return the live cluster of the flags; a kubeconfig flag wins over the configuration's kubeconfig."""
+    configured = config.fields.client_connection.kubeconfig if config is not None else ""
     return app.LiveCluster(
-        kubeconfig=access.kubeconfig or configured_kubeconfig or None,
+        kubeconfig=access.kubeconfig or configured or None,
         context=access.context,
         user=access.as_user or "",
         groups=access.as_groups,
@@ -86,9 +76,43 @@ def live_cluster(access: AccessOptions, configured_kubeconfig: str = "") -> app.
     )
 
 
-@contextmanager
-def show_reading(source: app.DumpFiles | app.LiveCluster) -> Iterator[app.Progress]:
+def connect(access: AccessOptions, config_file: str | None) -> tuple[app.LiveCluster, Configuration]:
+    """Return the live cluster, and the configuration of its controller."""
+    config = app.load_configuration(config_file, {})
+    return live_cluster(access, config), config
+
+
+def read_cluster(source: app.DumpFiles | app.LiveCluster, now: float | None = None) -> ClusterSnapshot:
+    """Read files or a live cluster, showing progress."""
+    with show_reading(source) as advance:
+        return app.read(source, now, advance)
+
+
+def show_reading(source: app.DumpFiles | app.LiveCluster) -> AbstractContextManager[app.Progress]:
     """Show progress while the block reads."""
     of_bytes = isinstance(source, app.DumpFiles)
-    with show_bytes_read(source.size() if isinstance(source, app.DumpFiles) else None, of_bytes=of_bytes) as advance:
-        yield advance
+    return show_bytes_read(source.size() if isinstance(source, app.DumpFiles) else None, of_bytes=of_bytes)
+
+
+def warn_if_absent(live: app.LiveCluster, config: Configuration, consequence: str) -> None:
+    """Warn if no controller seems to run."""
+    if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
+        messages.warn([f"{absent}; {consequence}"])
+
+
+def await_migrations(
+    live: app.LiveCluster, keys: Sequence[ObjectKey], timeout: float | None, interrupted: str
+) -> tuple[dict[ObjectKey, PodMigration | None], bool]:
+    """Wait for the end of migrations, showing progress; return how they ended, and whether time ran out.
+
+    A deleted migration is None. `interrupted` is said after Ctrl-C.
+    """
+    try:
+        with show_progress() as show:
+            progress = MigrationProgress(show, len(keys))
+            return app_follow.await_migrations(live, keys, progress.show, timeout), False
+    except TimeoutError:
+        return dict(progress.known), True
+    except KeyboardInterrupt:
+        messages.note(interrupted)
+        raise

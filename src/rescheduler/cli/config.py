@@ -17,7 +17,7 @@ from rescheduler.cli.common import exit_code_of
 from rescheduler.cli.lazy import config_errors, config_loader
 
 if TYPE_CHECKING:
-    from rescheduler.config.configuration import Configuration
+    from rescheduler.config.schema import Configuration
 
 
 @click.group("config")

@@ -13,7 +13,7 @@ from rescheduler.cli import messages
 from rescheduler.cli.common import report_failures
 from rescheduler.cli.lazy import config_loader
 from rescheduler.cli.options import STDIN
-from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.output import plain
 
 _FORMATS = ("yaml", "json")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from rescheduler.cli.messages import emit, verbose_option
-from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output import FORMATS, format_document
 
 
 @click.command("crds")
@@ -26,4 +26,4 @@ def crds(output: str) -> None:
     """
     from rescheduler.migration.crd import POD_MIGRATION  # noqa: PLC0415 - help and completion do without it
 
-    emit(document_text(POD_MIGRATION, output).encode())
+    emit(format_document(POD_MIGRATION, output).encode())

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from rescheduler.app import maintenance as app_maintenance
     from rescheduler.app import move as app_move
     from rescheduler.app import pause as app_pause
-    from rescheduler.cli.output import entries as entries_output
-    from rescheduler.cli.output import explanation as explanation_output
-    from rescheduler.cli.output import maintenance as maintenance_output
     from rescheduler.config import errors as config_errors
     from rescheduler.config import loader as config_loader
     from rescheduler.decode import dump
@@ -45,11 +42,8 @@ else:
     config_loader = _Lazy("rescheduler.config.loader")
     config_errors = _Lazy("rescheduler.config.errors")
     dump = _Lazy("rescheduler.decode.dump")
-    entries_output = _Lazy("rescheduler.cli.output.entries")
-    explanation_output = _Lazy("rescheduler.cli.output.explanation")
     kube_approval = _Lazy("rescheduler.kube.approval")
     kube_errors = _Lazy("rescheduler.kube.errors")
-    maintenance_output = _Lazy("rescheduler.cli.output.maintenance")
     planning_explain = _Lazy("rescheduler.planning.explain")
 
 __all__ = [
@@ -63,10 +57,7 @@ __all__ = [
     "config_errors",
     "config_loader",
     "dump",
-    "entries_output",
-    "explanation_output",
     "kube_approval",
     "kube_errors",
-    "maintenance_output",
     "planning_explain",
 ]

@@ -7,24 +7,58 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import live_cluster, report_failures, show_reading
-from rescheduler.cli.lazy import app, app_follow, app_maintenance, maintenance_output
-from rescheduler.cli.options import AccessOptions, WaitOptions, access_options, config_option, waiting_options
-from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.common import connect, live_cluster, read_cluster, report_failures, warn_if_absent
+from rescheduler.cli.lazy import app, app_follow, app_maintenance
+from rescheduler.cli.options import (
+    AccessOptions,
+    WaitOptions,
+    command,
+    config_file,
+    no_headers_option,
+    option,
+    output_option,
+    waiting_options,
+)
+from rescheduler.cli.output import FORMATS, Table, Terminal, format_count, format_document, join_names, plain
 from rescheduler.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from rescheduler.config.configuration import Configuration
-    from rescheduler.planning.maintenance import DrainStatus
+    from rescheduler.app.maintenance import CordonState
+    from rescheduler.config.schema import Configuration
+    from rescheduler.planning.maintenance import DrainStatus, RemainingPod
+
+    Cordons = Mapping[str, CordonState]
 
 _EQUIPPED = "with NodeMaintenance among its enabledStrategies"
-_dry_run = click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
+_HEADERS = ("NODE", "CORDONED", "TO MOVE", "REFUSED", "STAYING")
+_NAMED = 5
+
+_DRY_RUN = "Let the server check it, and change nothing."
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """The configuration, and whether anything is changed."""
+
+    config: str | None = config_file()
+    dry_run: bool = option("--dry-run", is_flag=True, help=_DRY_RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOptions:
+    """The configuration, and the output."""
+
+    config: str | None = config_file()
+    output: str = output_option(
+        "wide says why pods are refused; json and yaml name every pod.", "wide", *FORMATS, "name"
+    )
+    no_headers: bool = no_headers_option()
 
 
 @click.group("maintenance")
@@ -36,16 +70,10 @@ def maintenance() -> None:
     """
 
 
-@maintenance.command("start", epilog=messages.EXIT_CODES)
+@command("start", maintenance)
 @click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
-@access_options
-@config_option
-@_dry_run
 @waiting_options("only pods of DaemonSets and of the node itself are left", wait=True)
-@messages.verbose_option
-def start(
-    nodes: tuple[str, ...], access: AccessOptions, config: str | None, waiting: WaitOptions, *, dry_run: bool
-) -> None:
+def start(nodes: tuple[str, ...], access: AccessOptions, options: StartOptions, waiting: WaitOptions) -> None:
     """Empty nodes and keep them empty.
 
     Labels the nodes, and shows how many pods are left until they are empty. Pods that cannot be moved are listed with
@@ -57,24 +85,22 @@ def start(
       rescheduler maintenance start node-7
       rescheduler maintenance start node-7 node-8 --timeout 30m
     """
-    waiting.check()
     with report_failures():
-        configured = app.load_configuration(config, {})
-        live = live_cluster(access, configured.fields.client_connection.kubeconfig)
-        for node in app_maintenance.mark(live, nodes, maintenance=True, dry=dry_run):
-            _say(node, "under maintenance", dry=dry_run)
-        if dry_run:
+        live, config = connect(access, options.config)
+        for node in app_maintenance.mark(live, nodes, maintenance=True, dry=options.dry_run):
+            _print_mark(node, "under maintenance", dry=options.dry_run)
+        if options.dry_run:
             return
-        _warn_if_idle(live, configured, known=config is not None)
+        warn_if_absent(live, config, f"nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)")
+        if options.config is not None and (missing := app_maintenance.missing_strategy(config.policy())):
+            messages.warn([f"{missing} is not among the configuration's enabledStrategies: nothing is moved"])
         if waiting.wait:
-            _wait(live, list(dict.fromkeys(nodes)), configured, waiting.timeout)
+            _wait(live, list(dict.fromkeys(nodes)), config, waiting.timeout)
 
 
-@maintenance.command("stop", epilog=messages.EXIT_CODES)
+@command("stop", maintenance)
 @click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
-@access_options
-@_dry_run
-@messages.verbose_option
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 def stop(nodes: tuple[str, ...], access: AccessOptions, *, dry_run: bool) -> None:
     """Let nodes take pods again.
 
@@ -86,24 +112,12 @@ def stop(nodes: tuple[str, ...], access: AccessOptions, *, dry_run: bool) -> Non
     """
     with report_failures():
         for node in app_maintenance.mark(live_cluster(access), nodes, maintenance=False, dry=dry_run):
-            _say(node, "no longer under maintenance", dry=dry_run)
+            _print_mark(node, "no longer under maintenance", dry=dry_run)
 
 
-@maintenance.command("status", epilog=messages.EXIT_CODES)
+@command("status", maintenance)
 @click.argument("nodes", metavar="[NODE]...", nargs=-1)
-@access_options
-@config_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", *FORMATS, "name"]),
-    default="table",
-    show_default=True,
-    help="wide says why pods are refused; json and yaml name every pod.",
-)
-@click.option("--no-headers", is_flag=True, help="Omit the headers of the table.")
-@messages.verbose_option
-def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | None) -> None:
+def status(nodes: tuple[str, ...], access: AccessOptions, options: StatusOptions) -> None:
     """Show nodes under maintenance, and what is left on them.
 
     TO MOVE counts pods that will be moved, REFUSED pods that cannot be moved until something changes, STAYING pods of
@@ -114,42 +128,69 @@ def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | 
       rescheduler maintenance status
       rescheduler maintenance status node-7 -o wide
     """
-    output = str(flags["output"])
     with report_failures():
-        configured = app.load_configuration(str(flags["config"]) if flags["config"] else None, {})
-        live = live_cluster(access, configured.fields.client_connection.kubeconfig)
+        live, config = connect(access, options.config)
         cordons, others = app_maintenance.find_marked(live, nodes)
-        looked = _describe_nodes(live, configured, list(cordons)) if cordons and output != "name" else []
+        statuses = _describe_nodes(live, config, [*cordons]) if cordons and options.output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
     if uncordoned := _uncordoned(cordons):
         messages.note(_describe_uncordoned(uncordoned))
-    if output in FORMATS:
-        messages.emit(document_text(maintenance_output.status_document(looked, cordons), output))
-    elif output == "name":
-        messages.emit("".join(f"node/{plain(name)}\n" for name in cordons))
+    if options.output in FORMATS:
+        messages.emit(format_document(_status_document(statuses, cordons), options.output))
+    elif options.output == "name":
+        messages.emit_lines(f"node/{plain(name)}" for name in cordons)
     elif cordons:
-        how = {"wide": output == "wide", "headers": not flags["no_headers"]}
-        lines = maintenance_output.status_lines(looked, cordons, Terminal.of(sys.stdout), **how)
-        messages.emit("".join(f"{line}\n" for line in lines))
+        table = _status_table(statuses, cordons, wide=options.output == "wide")
+        messages.emit_lines(table.lines(Terminal.of(sys.stdout), headers=not options.no_headers))
     elif not nodes:
         messages.note("no node is under maintenance")
 
 
-def _say(node: app_maintenance.MarkedNode, what: str, *, dry: bool) -> None:
-    said = what if node.changed else f"{what} already" if what.startswith("under") else "not under maintenance"
-    messages.emit(plain(f"node/{node.node} {said}{' (dry run)' if dry and node.changed else ''}") + "\n")
+def _status_table(nodes: Sequence[DrainStatus], cordons: Cordons, *, wide: bool) -> Table:
+    """The nodes; `wide` names what is refused."""
+    rows = []
+    for node in nodes:
+        counts = (len(node.remaining) - len(node.stuck), len(node.stuck), node.staying)
+        held = [_describe_remaining(pod) for pod in node.remaining if pod.reason]
+        more = [f"and {len(held) - _NAMED} more"] if len(held) > _NAMED else []
+        reasons = ["; ".join([*held[:_NAMED], *more])] if wide else []
+        rows.append([node.node, cordons[node.node].value, *map(str, counts), *reasons])
+    headers = (*_HEADERS, "REASONS") if wide else _HEADERS
+    return Table(headers, rows, flowing=int(wide), right=frozenset({2, 3, 4}))
 
 
-def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bool) -> None:
-    """Warn if nothing will happen, as far as that can be seen."""
-    if absent := app_follow.explain_absence(live, configured.fields.leader_election.resource_name):
-        messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
-    if known and (missing := app_maintenance.missing_strategy(configured.policy())):
-        messages.warn([f"{missing} is not among the configuration's enabledStrategies: nothing is moved"])
+def _status_document(nodes: Sequence[DrainStatus], cordons: Cordons) -> dict[str, object]:
+    return {
+        "apiVersion": "rescheduler.io/v1alpha1",
+        "kind": "MaintenanceStatus",
+        "nodes": [
+            {
+                "name": node.node,
+                "cordoned": cordons[node.node] is not app_maintenance.CordonState.NONE,
+                "cordonedByRescheduler": cordons[node.node] is app_maintenance.CordonState.OURS,
+                "remaining": [
+                    {"namespace": pod.namespace, "pod": pod.pod, "reason": pod.reason, "refused": pod.lasting}
+                    for pod in node.remaining
+                ],
+                "staying": node.staying,
+            }
+            for node in nodes
+        ],
+    }
 
 
-def _uncordoned(cordons: Mapping[str, app_maintenance.CordonState]) -> list[str]:
+def _describe_remaining(pod: RemainingPod) -> str:
+    """A pod that is still there, and why."""
+    return f"{pod.full_name}: {pod.reason or 'waits for its turn'}"
+
+
+def _print_mark(node: app_maintenance.MarkedNode, what: str, *, dry: bool) -> None:
+    state = what if node.changed else f"{what} already" if what.startswith("under") else "not under maintenance"
+    messages.emit_line(f"node/{node.node} {state}{' (dry run)' if dry and node.changed else ''}")
+
+
+def _uncordoned(cordons: Cordons) -> list[str]:
     return [name for name, cordon in cordons.items() if cordon is app_maintenance.CordonState.NONE]
 
 
@@ -158,9 +199,9 @@ def _describe_uncordoned(nodes: Iterable[str]) -> str:
     return f"not cordoned by any controller yet: {', '.join(nodes)}; one must run {_EQUIPPED}"
 
 
-def _describe_controller(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> str:
+def _describe_controller(live: app.LiveCluster, config: Configuration, nodes: Sequence[str]) -> str:
     """Say whether a controller will go on, as far as that can be seen."""
-    if absent := app_follow.explain_absence(live, configured.fields.leader_election.resource_name):
+    if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
         return absent
     cordons, _ = app_maintenance.find_marked(live, nodes)
     if uncordoned := _uncordoned(cordons):
@@ -169,57 +210,42 @@ def _describe_controller(live: app.LiveCluster, configured: Configuration, nodes
     return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
-def _describe_nodes(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
-    with show_reading(live) as advance:
-        snapshot = app.read(live, None, advance)
-    return app_maintenance.describe_nodes(snapshot, configured.policy(), nodes)
+def _describe_nodes(live: app.LiveCluster, config: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
+    return app_maintenance.describe_nodes(read_cluster(live), config.policy(), nodes)
 
 
-def _wait(live: app.LiveCluster, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
+def _wait(live: app.LiveCluster, nodes: list[str], config: Configuration, timeout: float | None) -> None:
     """Wait until the nodes are empty; pods that cannot be moved are listed at once, and not waited for."""
-    barred = [pod for node in _describe_nodes(live, configured, nodes) for pod in node.stuck]
-    messages.warn(f"{maintenance_output.describe_remaining(pod)}; it will stay" for pod in barred)
+    barred = [pod for node in _describe_nodes(live, config, nodes) for pod in node.stuck]
+    messages.warn(f"{_describe_remaining(pod)}; it will stay" for pod in barred)
     try:
-        with show_progress() as line:
+        with show_progress() as show:
 
-            def show(left: dict[str, int]) -> None:
-                text = ", ".join(f"{node}: {_pods(count)} left" for node, count in left.items())
-                line.change(text)
-                line.state(text)
+            def show_left(left: dict[str, int]) -> None:
+                text = ", ".join(f"{node}: {format_count(count, 'pod')} left" for node, count in left.items())
+                show(text, text)
 
             def warn(names: list[str]) -> None:
                 messages.warn([_describe_uncordoned(names)])
 
-            callbacks = app_maintenance.DrainCallbacks(show, warn)
-            emptying = app_maintenance.DrainWaiter(live, nodes, [(pod.namespace, pod.pod) for pod in barred], callbacks)
-            emptying.wait(timeout)
+            callbacks = app_maintenance.DrainCallbacks(show_left, warn)
+            waiter = app_maintenance.DrainWaiter(live, nodes, [(pod.namespace, pod.pod) for pod in barred], callbacks)
+            waiter.wait(timeout)
     except TimeoutError:
-        stuck = [
-            maintenance_output.describe_remaining(pod)
-            for node in _describe_nodes(live, configured, nodes)
-            for pod in node.remaining
-        ]
-        prospect = _describe_controller(live, configured, nodes)
+        stuck = [_describe_remaining(pod) for node in _describe_nodes(live, config, nodes) for pod in node.remaining]
+        prospect = _describe_controller(live, config, nodes)
         raise messages.CommandError(f"not empty yet; {prospect}", *stuck[:10], code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
         messages.note("interrupted; the mark stays. `rescheduler maintenance status` shows how far it is")
         raise
-    _conclude(emptying.left)
+    _conclude(waiter.left)
 
 
 def _conclude(left: dict[str, set[tuple[str, str]]]) -> None:
     for node, pods in left.items():
         if not pods:
-            messages.emit(plain(f"node/{node} is empty") + "\n")
-    staying = [f"{node} keeps {_listed(pods)}, which cannot be moved" for node, pods in left.items() if pods]
+            messages.emit_line(f"node/{node} is empty")
+    named = {node: [f"{namespace}/{name}" for namespace, name in sorted(pods)] for node, pods in left.items() if pods}
+    staying = [f"{node} keeps {join_names(pods, _NAMED)}, which cannot be moved" for node, pods in named.items()]
     if staying:
         raise messages.CommandError(*staying, code=messages.REFUSED)
-
-
-def _listed(pods: Iterable[tuple[str, str]]) -> str:
-    names = [f"{namespace}/{name}" for namespace, name in sorted(pods)]
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _pods(count: int) -> str:
-    return f"{count} pod{'' if count == 1 else 's'}"

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 import click
 
-from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.output import plain
 
 _COMPARED = 5_000
 _PREFIX = 3
@@ -112,6 +112,16 @@ def emit(text: str | bytes) -> None:
         # The interpreter flushes stdout once more at exit: that must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(PIPE_CLOSED) from None
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    """Write formatted lines to stdout, all at once."""
+    emit("".join(f"{line}\n" for line in lines))
+
+
+def emit_line(text: str) -> None:
+    """Write one line to stdout, with nothing in it that could disturb a terminal."""
+    emit(f"{plain(text)}\n")
 
 
 def _tinted(word: str, colour: str) -> str:

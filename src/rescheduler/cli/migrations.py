@@ -1,12 +1,14 @@
 """`rescheduler migrations`: lists the PodMigrations of a cluster, and watches them with -w.
 
-`app.follow` lists and watches them; `output.migrations` formats the rows.
+`app.follow` lists and watches them. Rows are made from the objects themselves, so that a malformed one is shown too.
+While they are watched, each change is one more row under columns that only ever grow wider.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
@@ -14,14 +16,27 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_follow
-from rescheduler.cli.options import AccessOptions, access_options, group_options, option
-from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.migrations import RESOURCE, MigrationLayout, RowStream, migration_lines, phase_of, row
-from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.options import (
+    AccessOptions,
+    command,
+    no_headers_option,
+    option,
+    output_option,
+)
+from rescheduler.cli.output import FORMATS, RESOURCE, Table, Terminal, age, columns_of, format_document, plain
 from rescheduler.cli.progress import warnings_as_messages
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.selector import SelectorError, parse_selector
+from rescheduler.model.time import InstantError, parse_instant
+
+_HEADERS = ("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE")
+_WIDE = (
+    *("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "STRATEGY", "REPLACEMENT", "TRIES"),
+    *("PREDICTED", "CAME TRUE", "OUTCOME", "AGE", "MESSAGE"),
+)
+_TINTS = {"Completed": "green", "Failed": "red", "InProgress": "cyan"}
+_GAP = "   "
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +56,8 @@ class MigrationsOptions:
         type=click.Choice([phase.value.lower() for phase in Phase], case_sensitive=False),
         help="Show only migrations in this phase; may be repeated.",
     )
-    output: str = option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "wide", *FORMATS, "name"]),
-        default="table",
-        show_default=True,
-        help="wide has more columns; json and yaml are the objects.",
-    )
-    no_headers: bool = option("--no-headers", is_flag=True, help="Omit the headers of the table.")
+    output: str = output_option("wide has more columns; json and yaml are the objects.", "wide", *FORMATS, "name")
+    no_headers: bool = no_headers_option()
     watch: bool = option("-w", "--watch", is_flag=True, help="Keep showing changes, until interrupted.")
 
     def part(self, live: app.LiveCluster, name: str | None) -> app_follow.FollowedObjects:
@@ -74,11 +82,8 @@ class MigrationsOptions:
         return MigrationLayout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
 
 
-@click.command("migrations", epilog=messages.EXIT_CODES)
+@command("migrations")
 @click.argument("name", required=False)
-@access_options
-@group_options("options", MigrationsOptions)
-@messages.verbose_option
 def migrations(name: str | None, access: AccessOptions, options: MigrationsOptions) -> None:
     """Show ordered, running and finished moves.
 
@@ -104,10 +109,9 @@ def migrations(name: str | None, access: AccessOptions, options: MigrationsOptio
     if options.output in FORMATS:
         messages.emit(_document(shown, options.output, alone=name is not None))
     elif options.output == "name":
-        messages.emit("".join(f"{plain(_name(body))}\n" for body in shown))
+        messages.emit_lines(_name(body) for body in shown)
     elif shown:
-        lines = migration_lines(shown, options.layout(), time.time(), Terminal.of(sys.stdout))
-        messages.emit("".join(f"{line}\n" for line in lines))
+        messages.emit_lines(migration_lines(shown, options.layout(), time.time(), Terminal.of(sys.stdout)))
     else:
         messages.note(_none(part))
 
@@ -138,25 +142,105 @@ class _Watcher:
         form = self._options.output
         if form in FORMATS:
             opening = "---\n" if form == "yaml" else ""
-            messages.emit("".join(opening + document_text(change.body, form) for change in changes))
+            messages.emit("".join(opening + format_document(change.body, form) for change in changes))
         elif form == "name":
-            messages.emit("".join(f"{plain(_name(change.body))}\n" for change in changes))
+            messages.emit_lines(_name(change.body) for change in changes)
         else:
             layout, now = self._options.layout(), time.time()
             rows = [row(change.body, layout, now, gone=change.gone) for change in changes]
-            messages.emit("".join(f"{line}\n" for line in self._stream.lines(rows)))
+            messages.emit_lines(self._stream.lines(rows))
 
 
 def _document(bodies: list[Json], form: str, *, alone: bool) -> str:
     if alone and bodies:
-        return document_text(bodies[0], form)
-    return document_text({"apiVersion": "v1", "kind": "List", "items": bodies}, form)
+        return format_document(bodies[0], form)
+    return format_document({"apiVersion": "v1", "kind": "List", "items": bodies}, form)
 
 
 def _name(body: Json) -> str:
-    return f"{RESOURCE}/{body['metadata']['name']}"
+    return plain(f"{RESOURCE}/{body['metadata']['name']}")
 
 
 def _none(part: app_follow.FollowedObjects) -> str:
     where = f"in namespace {part.namespace}" if part.namespace else "in any namespace"
     return f"no such migrations {where}" if part.selection else f"no migrations {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationLayout:
+    """What is shown of each migration."""
+
+    namespaces: bool = False
+    wide: bool = False
+    headers: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headers."""
+        return (("NAMESPACE",) if self.namespaces else ()) + (_WIDE if self.wide else _HEADERS)
+
+
+def phase_of(body: Json) -> str:
+    """Its phase; pending if it has none yet."""
+    return str((body.get("status") or {}).get("phase") or "Pending")
+
+
+def migration_lines(bodies: Iterable[Json], layout: MigrationLayout, now: float, terminal: Terminal) -> Iterator[str]:
+    """The table of migrations."""
+    rows = [row(body, layout, now) for body in bodies]
+    at = layout.columns.index("PHASE")
+    tints = {(index, at): tint for index, each in enumerate(rows) if (tint := _TINTS.get(each[at]))}
+    return Table(layout.columns, rows, flowing=1, tints=tints).lines(terminal, headers=layout.headers)
+
+
+def row(body: Json, layout: MigrationLayout, now: float, *, gone: bool = False) -> list[str]:
+    """One migration's cells."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    outcome = status.get("outcome") or {}
+    cells = {
+        "NAMESPACE": metadata.get("namespace"),
+        "NAME": metadata["name"],
+        "POD": (spec.get("pod") or {}).get("name"),
+        "PHASE": "Deleted" if gone else phase_of(body),
+        "STEP": status.get("step"),
+        "FROM": status.get("source"),
+        "TO": status.get("target") or spec.get("target"),
+        "METHOD": status.get("method") or spec.get("method"),
+        "STRATEGY": spec.get("strategy"),
+        "REPLACEMENT": (status.get("replacement") or {}).get("name"),
+        "TRIES": status.get("attempts"),
+        "PREDICTED": spec.get("expectedGain"),
+        "CAME TRUE": outcome.get("gain"),
+        "OUTCOME": outcome.get("verdict"),
+        "AGE": age(_instant(metadata.get("creationTimestamp")), now),
+        "MESSAGE": status.get("message"),
+    }
+    return [str(cells[column] if cells[column] is not None else "") for column in layout.columns]
+
+
+class RowStream:
+    """Rows one after the other, as they come."""
+
+    def __init__(self, layout: MigrationLayout) -> None:
+        self._layout = layout
+        self._widths = [columns_of(header) for header in layout.columns]
+        self._headed = not layout.headers
+
+    def lines(self, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+        """The lines of more rows; the headers stand before the first."""
+        shown = [[plain(cell) for cell in each] for each in rows]
+        if not self._headed and shown:
+            self._headed = True
+            shown.insert(0, list(self._layout.columns))
+        for each in shown:
+            self._widths = [max(width, columns_of(cell)) for width, cell in zip(self._widths, each, strict=True)]
+        for each in shown:
+            cells = (cell + " " * (width - columns_of(cell)) for cell, width in zip(each, self._widths, strict=True))
+            yield _GAP.join(cells).rstrip()
+
+
+def _instant(text: object) -> float | None:
+    try:
+        return parse_instant(str(text)) if text else None
+    except InstantError:
+        return None

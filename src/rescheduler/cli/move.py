@@ -1,6 +1,6 @@
 """`rescheduler move`: orders the move of one pod, and follows it until the pod is there.
 
-`app.move` checks and orders the move; `app.follow` waits for it. Progress goes to stderr.
+`app.move` checks and orders the move. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import live_cluster, report_failures, show_reading
-from rescheduler.cli.lazy import app, app_follow, app_move
+from rescheduler.cli.common import await_migrations, connect, read_cluster, report_failures, warn_if_absent
+from rescheduler.cli.lazy import app, app_move
 from rescheduler.cli.options import (
     AccessOptions,
     WaitOptions,
-    access_options,
+    command,
     config_file,
-    group_options,
     option,
     waiting_options,
 )
-from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.migrations import RESOURCE
-from rescheduler.cli.progress import MigrationProgress, show_progress
+from rescheduler.cli.output import FORMATS, RESOURCE, format_document
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
@@ -75,12 +72,9 @@ class MoveOptions:
         return app_move.ManualMove(namespace, name, self.target or "", method, self.reason)
 
 
-@click.command("move", epilog=messages.EXIT_CODES)
+@command("move")
 @click.argument("pod")
-@access_options
-@group_options("options", MoveOptions)
 @waiting_options("the pod is there, or the move has failed", wait=True)
-@messages.verbose_option
 def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOptions) -> None:
     """Move one pod to another node.
 
@@ -93,10 +87,8 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
       rescheduler move web-6d5f9c-x2x9z -n shop --to node-7 --reason "noisy neighbour"
       rescheduler move shop/web-6d5f9c-x2x9z --dry-run
     """
-    waiting.check()
     with report_failures():
-        config = app.load_configuration(options.config, {})
-        live = live_cluster(access, config.fields.client_connection.kubeconfig)
+        live, config = connect(access, options.config)
         try:
             wanted = app_move.draft_migration(live, options.wish(pod, live))
         except app_move.MoveRefusedError as refused:
@@ -105,13 +97,10 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
             _dry_run(live, wanted, config.policy(), options.output)
             return
         migration = app_move.order(live, wanted)
-        if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
-            messages.warn([f"{absent}; the move waits until one does (`rescheduler run`)"])
+        warn_if_absent(live, config, "the move waits until one does (`rescheduler run`)")
         if not options.output:
-            messages.emit(f"{RESOURCE}/{migration.name} created\n")
+            messages.emit_line(f"{RESOURCE}/{migration.name} created")
         ended = _await_end(live, migration, waiting.timeout) if waiting.wait else migration
-        if ended is None:
-            raise messages.CommandError("the migration was deleted before it was over", code=messages.FAILED)
         if options.output:
             _print(app_move.fetch(live, migration), migration, options.output)
         if waiting.wait:
@@ -120,9 +109,7 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
 
 def _dry_run(live: app.LiveCluster, migration: PodMigration, policy: Policy, output: str | None) -> None:
     """Print what the controller would do now."""
-    with show_reading(live) as advance:
-        snapshot = app.read(live, None, advance)
-    verdict = app_move.judge(snapshot, policy, migration)
+    verdict = app_move.judge(read_cluster(live), policy, migration)
     title = f"pod {migration.namespace}/{migration.spec.pod.name}"
     if verdict.method is None:
         until = "; the move would wait for that to change" if verdict.temporary else ""
@@ -130,28 +117,23 @@ def _dry_run(live: app.LiveCluster, migration: PodMigration, policy: Policy, out
     if output:
         _print(app_move.encode(migration), migration, output)
     else:
-        messages.emit(f"{title} would be moved to {verdict.target} by {verdict.method} (dry run)\n")
+        messages.emit_line(f"{title} would be moved to {verdict.target} by {verdict.method} (dry run)")
 
 
-def _await_end(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration | None:
-    """Wait for the end of the migration, printing its steps; None if it was deleted."""
-    key = (migration.namespace, migration.name)
-    try:
-        with show_progress() as line:
-            return app_follow.await_migrations(live, [key], MigrationProgress(line, 1).show, timeout)[key]
-    except TimeoutError:
-        raise messages.CommandError(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
-    except KeyboardInterrupt:
-        messages.note(_goes_on(migration, "interrupted"))
-        raise
-
-
-def _goes_on(migration: PodMigration, why: str) -> str:
+def _await_end(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration:
+    """Wait for the end of the migration, printing its steps."""
     name, namespace = migration.name, migration.namespace
-    return (
-        f"{why}; the move goes on. Watch it with `rescheduler migrations {name} -n {namespace} -w`, "
+    goes_on = (
+        f"the move goes on. Watch it with `rescheduler migrations {name} -n {namespace} -w`, "
         f"cancel it with `kubectl delete pmig {name} -n {namespace}`"
     )
+    found, late = await_migrations(live, [(namespace, name)], timeout, f"interrupted; {goes_on}")
+    if late:
+        raise messages.CommandError(f"not over yet; {goes_on}", code=messages.TIMED_OUT)
+    ended = found[namespace, name]
+    if ended is None:
+        raise messages.CommandError("the migration was deleted before it was over", code=messages.FAILED)
+    return ended
 
 
 def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> None:
@@ -163,8 +145,8 @@ def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> Non
     if not quiet:
         replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
         where = app_move.find_landing_node(live, ended)
-        messages.emit(f"{title} moved from {made.source} to {where}{replacement}\n")
+        messages.emit_line(f"{title} moved from {made.source} to {where}{replacement}")
 
 
 def _print(body: dict[str, object], migration: PodMigration, form: str) -> None:
-    messages.emit(f"{RESOURCE}/{migration.name}\n" if form == "name" else document_text(body, form))
+    messages.emit(f"{RESOURCE}/{migration.name}\n" if form == "name" else format_document(body, form))

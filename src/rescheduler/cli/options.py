@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, get_type_hints
 
 import click
 
+from rescheduler.cli import messages
 from rescheduler.model.fields import Flag, Section, flag_name, to_camel
 from rescheduler.model.policy import Approval, MigrationMethod, Policy, ThresholdMode, Utilization
 from rescheduler.model.time import DurationError, InstantError, parse_duration, parse_instant
@@ -77,6 +78,22 @@ def group_options(name: str, into: type[Group]) -> Option:
     return decorate
 
 
+def command(name: str, group: click.Group | None = None) -> Callable[[Command], click.Command]:
+    """Make a decorator for a command. Parameters that are option groups get their options; -v is the last option."""
+
+    def decorate(function: Command) -> click.Command:
+        wrapped = function
+        for parameter, kind in reversed(get_type_hints(function).items()):
+            if kind is PolicyFlags:
+                wrapped = policy_options(wrapped)
+            elif isinstance(kind, type) and is_dataclass(kind) and kind is not WaitOptions:  # see waiting_options
+                wrapped = group_options(parameter, kind)(wrapped)
+        make = click.command if group is None else group.command
+        return messages.verbose_option(make(name, epilog=messages.EXIT_CODES)(wrapped))
+
+    return decorate
+
+
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
     """The live cluster, and the user."""
@@ -111,8 +128,7 @@ class InputOptions(AccessOptions):
         "gzipped or not; - is standard input. May be repeated. Default: the live cluster.",
     )
 
-    def check(self) -> None:
-        """Refuse flags that contradict each other."""
+    def __post_init__(self) -> None:
         live = {
             "--kubeconfig": self.kubeconfig,
             "--context": self.context,
@@ -134,8 +150,7 @@ class WaitOptions:
     wait: bool
     timeout: float | None
 
-    def check(self) -> None:
-        """Refuse a time-out without a wait."""
+    def __post_init__(self) -> None:
         if self.timeout is not None and not self.wait:
             raise click.UsageError("--timeout says how long to wait, and nothing is waited for: give --wait, too.")
 
@@ -150,7 +165,6 @@ class PolicyFlags:
 
 
 access_options = group_options("access", AccessOptions)
-input_options = group_options("inputs", InputOptions)
 
 
 def _policy_flags() -> dict[str, tuple[str, Option]]:
@@ -215,41 +229,47 @@ def policy_options(command: Command) -> Command:
     return click.option("--config", metavar="FILE", type=click.Path(), help=about)(wrapped)
 
 
-_CONFIG: Mapping[str, Any] = {
-    "metavar": "FILE",
-    "type": click.Path(),
-    "help": "The controller's configuration; - is standard input.",
-}
-config_option = click.option("--config", **_CONFIG)
-
-
-def config_file() -> Any:
+def config_file(about: str = "The controller's configuration; - is standard input.") -> Any:
     """Declare the field of an option group for `--config`."""
-    return option("--config", **_CONFIG)
+    return option("--config", metavar="FILE", type=click.Path(), help=about)
+
+
+def output_option(about: str, *formats: str) -> Any:
+    """Declare the field of an option group for `-o`: a table, or one of these formats."""
+    choice = click.Choice(["table", *formats])
+    return option("-o", "--output", type=choice, default="table", show_default=True, help=about)
+
+
+def no_headers_option() -> Any:
+    """Declare the field of an option group for `--no-headers`."""
+    return option("--no-headers", is_flag=True, help="Omit the headers of the table.")
 
 
 def waiting_options(until: str, *, wait: bool) -> Option:
-    """Make a decorator that adds `--wait` and `--timeout`; `wait` is the default."""
-    waits = wait
+    """Make a decorator that adds `--wait` and `--timeout`; `wait` is the default. The command gets WaitOptions."""
 
-    @dataclass(frozen=True, slots=True)
-    class Waiting(WaitOptions):
-        wait: bool = option("--wait/--no-wait", default=waits, show_default=True, help=f"Wait until {until}.")
-        timeout: float | None = option(
+    def decorate(command: Command) -> Command:
+        @click.option("--wait/--no-wait", default=wait, show_default=True, help=f"Wait until {until}.")
+        @click.option(
             "--timeout",
             type=_limited,
             default="0",
             metavar="DURATION",
             help="How long to wait, such as 5m; 0 (default) is no limit. Moves go on after it.",
         )
+        @functools.wraps(command)
+        def grouped(*, wait: bool, timeout: float | None, **given: Any) -> None:
+            command(waiting=WaitOptions(wait, timeout), **given)
 
-    return group_options("waiting", Waiting)
+        return grouped
+
+    return decorate
 
 
-now_option = click.option(
-    "--now",
-    type=_instant,
-    metavar="TIME",
-    help="The current time (2026-11-15T08:30:00Z), for the ages of pods. Default: the time in the recording "
-    "of `rescheduler snapshot`, or on a live cluster the clock.",
-)
+def now_option() -> Any:
+    """Declare the field of an option group for `--now`."""
+    about = (
+        "The current time (2026-11-15T08:30:00Z), for the ages of pods. Default: the time in the recording "
+        "of `rescheduler snapshot`, or on a live cluster the clock."
+    )
+    return option("--now", type=_instant, metavar="TIME", help=about)

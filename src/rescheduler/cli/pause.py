@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import live_cluster, report_failures
-from rescheduler.cli.lazy import app, app_follow, app_pause
-from rescheduler.cli.options import AccessOptions, access_options, config_file, group_options, option
-from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.common import connect, report_failures, warn_if_absent
+from rescheduler.cli.lazy import app_pause
+from rescheduler.cli.options import AccessOptions, command, config_file, option
 from rescheduler.model.time import format_instant
 
 if TYPE_CHECKING:
@@ -32,11 +31,8 @@ class PauseOptions:
     dry_run: bool = option("--dry-run", is_flag=True, help="Only show the current state, and change nothing.")
 
 
-@click.command("pause", epilog=messages.EXIT_CODES)
-@access_options
-@group_options("options", PauseOptions)
+@command("pause")
 @click.option("--reason", metavar="TEXT", default="", help="The reason, shown to others.")
-@messages.verbose_option
 def pause(access: AccessOptions, options: PauseOptions, reason: str) -> None:
     """Pause rescheduling: no new moves begin until `rescheduler resume`.
 
@@ -50,24 +46,21 @@ def pause(access: AccessOptions, options: PauseOptions, reason: str) -> None:
       rescheduler pause --dry-run            is it paused, by whom, and why?
     """
     with report_failures():
-        place = _place(access, options)
-        done = app_pause.pause(place, reason, dry=options.dry_run)
+        live, config = connect(access, options.config)
+        done = app_pause.pause(app_pause.ControllerRef(live, config, options.namespace), reason, dry=options.dry_run)
         if not options.dry_run:
-            _warn_if_absent(place, "it holds as soon as one does")
+            warn_if_absent(live, config, "it holds as soon as one does")
     if done.pause is not None and not done.changed:
-        messages.emit(plain(f"paused already{_describe(done.pause)}") + "\n")
+        messages.emit_line(f"paused already{_describe(done.pause)}")
         return
     if options.dry_run:
-        messages.emit("not paused; it would be now (dry run)\n")
+        messages.emit_line("not paused; it would be now (dry run)")
         return
-    messages.emit(plain(f"paused by {done.by}") + "\n")
+    messages.emit_line(f"paused by {done.by}")
     messages.note("nothing new is begun in a few seconds; what has begun is finished. `rescheduler resume` goes on")
 
 
-@click.command("resume", epilog=messages.EXIT_CODES)
-@access_options
-@group_options("options", PauseOptions)
-@messages.verbose_option
+@command("resume")
 def resume(access: AccessOptions, options: PauseOptions) -> None:
     """Resume after a pause.
 
@@ -78,28 +71,16 @@ def resume(access: AccessOptions, options: PauseOptions) -> None:
       rescheduler resume
     """
     with report_failures():
-        place = _place(access, options)
-        done = app_pause.resume(place, dry=options.dry_run)
+        live, config = connect(access, options.config)
+        done = app_pause.resume(app_pause.ControllerRef(live, config, options.namespace), dry=options.dry_run)
         if done.changed and not options.dry_run:
-            _warn_if_absent(place, "nothing is moved until one does (`rescheduler run`)")
+            warn_if_absent(live, config, "nothing is moved until one does (`rescheduler run`)")
     if done.pause is None:
-        messages.emit("not paused\n")
+        messages.emit_line("not paused")
     elif options.dry_run:
-        messages.emit(plain(f"paused{_describe(done.pause)}; it would go on (dry run)") + "\n")
+        messages.emit_line(f"paused{_describe(done.pause)}; it would go on (dry run)")
     else:
-        messages.emit(plain(f"resumed; it was paused{_describe(done.pause)}") + "\n")
-
-
-def _place(access: AccessOptions, options: PauseOptions) -> app_pause.ControllerRef:
-    config = app.load_configuration(options.config, {})
-    return app_pause.ControllerRef(
-        live_cluster(access, config.fields.client_connection.kubeconfig), config, options.namespace
-    )
-
-
-def _warn_if_absent(place: app_pause.ControllerRef, until: str) -> None:
-    if absent := app_follow.explain_absence(place.live, place.config.fields.leader_election.resource_name):
-        messages.warn([f"{absent}; {until}"])
+        messages.emit_line(f"resumed; it was paused{_describe(done.pause)}")
 
 
 def _describe(found: PauseDetails) -> str:

@@ -8,136 +8,95 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.output import plain
 from rescheduler.model.migration import Phase, PodMigration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.progress import Progress
 
+ShowProgress = Callable[[str, str], None]
+"""Shows progress: the event as a line of its own, or on a terminal the state after it in the live line."""
 PATIENCE = 1.0
 """Seconds before anything is shown."""
 
 
 @contextmanager
 def show_bytes_read(total: int | None, *, of_bytes: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with each step; the display is removed when the block ends."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    """Yield a function to call with each step; the line appears late, and is removed when the block ends."""
+    if not _has_live_line():
         yield lambda step: None
         return
-    display = _Display(total, of_bytes=of_bytes)
+    started, done = time.monotonic(), 0
+    shown: Progress | None = None
+
+    def advance(step: int) -> None:
+        nonlocal done, shown
+        done += step
+        if shown is None and time.monotonic() - started > PATIENCE:
+            shown = _start_reading_line(total, of_bytes=of_bytes)
+        if shown is not None:
+            shown.update(shown.task_ids[0], completed=done)
+
     try:
-        yield display.advance
+        yield advance
     finally:
-        display.close()
+        if shown is not None:
+            shown.stop()
 
 
-class _Display:
-    """A line that appears late."""
+def _start_reading_line(total: int | None, *, of_bytes: bool) -> Progress:
+    # rich takes a while to import, which does not matter after such a wait.
+    from rich import progress  # noqa: PLC0415 - as said above
+    from rich.console import Console  # noqa: PLC0415 - the same
 
-    def __init__(self, total: int | None, *, of_bytes: bool) -> None:
-        self._total = total
-        self._of_bytes = of_bytes
-        self._started = time.monotonic()
-        self._done = 0
-        self._shown: Progress | None = None
-
-    def advance(self, step: int) -> None:
-        """Take a step into account."""
-        self._done += step
-        if self._shown is None and time.monotonic() - self._started > PATIENCE:
-            self._shown = self._show()
-        if self._shown is not None:
-            self._shown.update(self._shown.task_ids[0], completed=self._done)
-
-    def close(self) -> None:
-        """Remove the line."""
-        if self._shown is not None:
-            self._shown.stop()
-
-    def _show(self) -> Progress:
-        # rich takes a while to import, which does not matter after such a wait.
-        from rich.console import Console  # noqa: PLC0415 - as said above
-        from rich.progress import (  # noqa: PLC0415 - the same
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        counted = DownloadColumn() if self._of_bytes else TextColumn("{task.completed:.0f} objects")
-        columns = [TextColumn("reading"), BarColumn(), counted, TimeRemainingColumn()]
-        shown = Progress(*columns, console=Console(stderr=True), transient=True)
-        shown.add_task("reading", total=self._total)
-        shown.start()
-        return shown
+    amount = progress.DownloadColumn() if of_bytes else progress.TextColumn("{task.completed:.0f} objects")
+    columns = [progress.TextColumn("reading"), progress.BarColumn(), amount, progress.TimeRemainingColumn()]
+    shown = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+    shown.add_task("reading", total=total)
+    shown.start()
+    return shown
 
 
-class ProgressLine(Protocol):
-    """A line that shows progress."""
-
-    def change(self, text: str) -> None:
-        """Show an event, which gets a line of its own if there is no live line."""
-
-    def state(self, text: str) -> None:
-        """Show the current state in the live line."""
+def _has_live_line() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
-def show_progress() -> Iterator[ProgressLine]:
-    """Yield a line for progress, until the end of the block."""
+def show_progress() -> Iterator[ShowProgress]:
+    """Yield a function to call with each event and the state after it, until the end of the block."""
     with warnings_as_messages():
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            with _live() as line:
-                yield line
-        else:
-            yield _Log()
+        if not _has_live_line():
+            yield _make_log()
+            return
+        # rich takes a while to import, which does not matter before a wait.
+        from rich.console import Console  # noqa: PLC0415 - as said above
+        from rich.markup import escape  # noqa: PLC0415 - the same
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - the same
+
+        columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+            task = shown.add_task("", total=None)
+            yield lambda event, state: shown.update(task, description=escape(plain(state)))
 
 
-class _Log:
-    """Prints a line for each change."""
+def _make_log() -> ShowProgress:
+    """Make a function that prints a line for each event that differs from the one before."""
+    last = ""
 
-    def __init__(self) -> None:
-        self._last = ""
+    def show(event: str, state: str) -> None:
+        nonlocal last
+        if event != last:
+            click.echo(plain(event), err=True)
+        last = event
 
-    def change(self, text: str) -> None:
-        if text != self._last:
-            click.echo(plain(text), err=True)
-        self._last = text
-
-    def state(self, text: str) -> None:
-        """Nothing: each change has its own line."""
-
-
-@contextmanager
-def _live() -> Iterator[ProgressLine]:
-    # rich takes a while to import, which does not matter before a wait.
-    from rich.console import Console  # noqa: PLC0415 - as said above
-    from rich.markup import escape  # noqa: PLC0415 - the same
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - the same
-
-    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
-    shown = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = shown.add_task("", total=None)
-
-    class Live:
-        def change(self, text: str) -> None:
-            """Nothing: the live line shows the state."""
-
-        def state(self, text: str) -> None:
-            shown.update(task, description=escape(plain(text)))
-
-    with shown:
-        yield Live()
+    return show
 
 
 @contextmanager
@@ -152,8 +111,8 @@ def warnings_as_messages() -> Iterator[None]:
 class MigrationProgress:
     """Shows the progress of migrations."""
 
-    def __init__(self, line: ProgressLine, total: int) -> None:
-        self._line = line
+    def __init__(self, show: ShowProgress, total: int) -> None:
+        self._show = show
         self._total = total
         self.known: dict[tuple[str, str], PodMigration] = {}
         """The migrations in their last state."""
@@ -162,13 +121,10 @@ class MigrationProgress:
         """Show a migration that has changed."""
         self.known[migration.namespace, migration.name] = migration
         text = describe_migration(migration)
-        self._line.change(text)
-        self._line.state(text if self._total == 1 else f"{self._tally()}; {text}")
-
-    def _tally(self) -> str:
         phases = [each.status.phase for each in self.known.values()]
         done, failed = phases.count(Phase.COMPLETED), phases.count(Phase.FAILED)
-        return f"{done} of {self._total} moved" + (f", {failed} failed" if failed else "")
+        tally = f"{done} of {self._total} moved" + (f", {failed} failed" if failed else "")
+        self._show(text, text if self._total == 1 else f"{tally}; {text}")
 
 
 def describe_migration(migration: PodMigration) -> str:

@@ -11,7 +11,7 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import AccessOptions, PolicyFlags, access_options, group_options, option, policy_options
+from rescheduler.cli.options import AccessOptions, PolicyFlags, command, option
 from rescheduler.model.migration import Phase
 
 
@@ -41,11 +41,7 @@ class RunOptions:
     )
 
 
-@click.command("run", epilog=messages.EXIT_CODES)
-@access_options
-@policy_options
-@group_options("options", RunOptions)
-@messages.verbose_option
+@command("run")
 def run(access: AccessOptions, wanted: PolicyFlags, options: RunOptions) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
 
@@ -75,7 +71,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, options: RunOptions) -> None
         flags = {**wanted.overrides, **elect}
         given = wanted.config
         config, origin = (app.load_configuration(None, flags), None) if given is None else open_config(given, flags)
-        live = live_cluster(access, config.fields.client_connection.kubeconfig)
+        live = live_cluster(access, config)
         running = RunRequest(live, config, once=options.once, insecure_local=options.ui_insecure_local, origin=origin)
 
         async def live_and_end() -> int:

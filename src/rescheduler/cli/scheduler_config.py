@@ -12,7 +12,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.options import STDIN, AccessOptions, access_options, group_options, option
-from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output import FORMATS, format_document
 from rescheduler.model.time import DurationError, parse_duration
 
 _NAMESPACE = "kube-rescheduler"
@@ -191,14 +191,14 @@ def scheduler_config(options: ExtenderOptions, scheduler_options: SchedulerOptio
         scheduler_options.scheduler_names, scheduler_options.scheduler_kubeconfig or "", scheduler_options.leader_elect
     )
     if there is not None:
-        messages.emit(document_text(documents.merge_config(there, extender, scheduler), scheduler_options.output))
+        messages.emit(format_document(documents.merge_config(there, extender, scheduler), scheduler_options.output))
         source = "<stdin>" if scheduler_options.merge == STDIN else scheduler_options.merge
         messages.warn(f"{source}: {doubt}" for doubt in documents.find_doubts(there, options.prefix))
         return
     document = documents.make_config(extender, scheduler)
     names = [each["schedulerName"] for each in document["profiles"]]
     comment = _make_comment(extender.trust, names, scheduler.kubeconfig) if scheduler_options.output == "yaml" else ""
-    messages.emit(comment + document_text(document, scheduler_options.output))
+    messages.emit(comment + format_document(document, scheduler_options.output))
 
 
 def _trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,24 +18,28 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import choose_source, report_failures, show_reading
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import STDIN, InputOptions, input_options, now_option
+from rescheduler.cli.options import STDIN, InputOptions, command, now_option, option
 
 _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
 
 
-@click.command("snapshot", epilog=messages.EXIT_CODES)
-@input_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default=STDIN,
-    type=click.Path(),
-    help="Output file, gzipped if the name ends with .gz. Default, or with -: standard output.",
-)
-@now_option
-@messages.verbose_option
-def snapshot(inputs: InputOptions, output: str, now: float | None) -> None:
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """The file, and the time."""
+
+    output: str = option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default=STDIN,
+        type=click.Path(),
+        help="Output file, gzipped if the name ends with .gz. Default, or with -: standard output.",
+    )
+    now: float | None = now_option()
+
+
+@command("snapshot")
+def snapshot(inputs: InputOptions, options: SnapshotOptions) -> None:
     """Record a cluster for `plan -f`, without secrets.
 
     Leaves out everything that planning does not read: environment variables, commands, images, contents of volumes,
@@ -47,13 +52,13 @@ def snapshot(inputs: InputOptions, output: str, now: float | None) -> None:
       rescheduler snapshot --context prod -o prod.json.gz
       rescheduler snapshot -f dump.yaml -o stripped.json
     """
-    inputs.check()
+    output = options.output
     if output in _KUBECTL_FORMATS:
         raise click.UsageError(f"-o names a file here, and recordings are JSON; for a file of this name: -o ./{output}")
     source = choose_source(inputs)
     with tempfile.TemporaryFile() as recording:
         with report_failures(), show_reading(source) as progress:
-            recorder = app.record(source, recording, now, progress)
+            recorder = app.record(source, recording, options.now, progress)
         recording.seek(0)
         if output == STDIN:
             _copy_to_stdout(recording)

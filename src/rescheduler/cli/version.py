@@ -15,7 +15,7 @@ import click
 
 from rescheduler import __version__
 from rescheduler.cli.messages import emit, verbose_option
-from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output import FORMATS, format_document
 
 DISTRIBUTION = "kube-rescheduler"
 COMMIT_FILE = "commit.txt"
@@ -38,7 +38,7 @@ def version(output: str | None) -> None:
     if output is None:
         emit(f"rescheduler {found['version']} (python {found['python']}, {found['platform']})\n")
     else:
-        emit(document_text({**found, "dependencies": _dependencies()}, output).encode())
+        emit(format_document({**found, "dependencies": _dependencies()}, output).encode())
 
 
 def _commit() -> str | None:

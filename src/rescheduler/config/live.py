@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, Loc, format_path
+from rescheduler.config.schema import Configuration
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.recovery.settings import RecoverySettings

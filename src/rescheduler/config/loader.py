@@ -13,9 +13,15 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, hint, nearest
-from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, LeaderElectionFields, PluginArgs
+from rescheduler.config.schema import (
+    NATIVE_KIND,
+    NATIVE_VERSION,
+    OUTSIDE_ARGS,
+    Configuration,
+    LeaderElectionFields,
+    PluginArgs,
+)
 from rescheduler.config.validate import InvalidError, Known, check, dump, fields_by_name, keep_known_fields
 from rescheduler.model.fields import flag_name, quote, to_camel, wrong_type
 from rescheduler.model.policy import Policy

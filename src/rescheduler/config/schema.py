@@ -1,4 +1,4 @@
-"""The configuration file: every section and field beyond planning's, and the top level.
+"""The configuration file: every section and field beyond planning's, the top level, and the checked Configuration.
 
 The fields that planning reads are in `model.policy`, those of recovery in `recovery.settings`; here are those of the
 controller and its servers. A new field is one line in one of the three, and the code that uses it.
@@ -6,9 +6,11 @@ controller and its servers. A new field is one line in one of the three, and the
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 from typing import Annotated
@@ -30,6 +32,7 @@ from rescheduler.model.fields import (
 )
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import format_duration
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.recovery.settings import RecoverySettings
 
 NATIVE_KIND = "ReschedulerConfiguration"
@@ -86,6 +89,12 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 OptionalPort = Annotated[int, Field(ge=0, le=65535)]
 
 
+def _check_key_pair(certificate_file: str, key_file: str) -> None:
+    if bool(certificate_file) != bool(key_file):
+        missing = "keyFile" if certificate_file else "certificateFile"
+        raise FieldError(missing, "is needed too: a certificate and its key belong together")
+
+
 @dataclass(frozen=True)
 class CertificateFields(Section):
     """A certificate for the webhook, instead of a generated one. The files may be renewed at any time."""
@@ -99,12 +108,7 @@ class CertificateFields(Section):
     )
 
     def __post_init__(self) -> None:
-        for name, value, other in (
-            ("keyFile", self.key_file, self.certificate_file),
-            ("certificateFile", self.certificate_file, self.key_file),
-        ):
-            if other and not value:
-                raise FieldError(name, "is needed too: a certificate and its key belong together")
+        _check_key_pair(self.certificate_file, self.key_file)
         if self.ca_file and not self.certificate_file:
             raise FieldError("caFile", "cannot be given without certificateFile and keyFile")
 
@@ -255,12 +259,7 @@ class PrometheusAccess(Section):
     queries: PrometheusQueries = setting(PrometheusQueries(), "The queries; see below.")
 
     def __post_init__(self) -> None:
-        for name, value, other in (
-            ("keyFile", self.key_file, self.certificate_file),
-            ("certificateFile", self.certificate_file, self.key_file),
-        ):
-            if other and not value:
-                raise FieldError(name, "is needed too: a certificate and its key belong together")
+        _check_key_pair(self.certificate_file, self.key_file)
         if self.ca_file and self.insecure_skip_verify:
             raise FieldError("insecureSkipVerify", "cannot be true beside caFile: leave one of them out")
         if urlsplit(self.url).scheme == "http":
@@ -377,3 +376,53 @@ INHERITED = ("cpuThreshold", "memoryThreshold", "imbalanceThreshold")
 
 OUTSIDE_ARGS = ("leaderElection", "clientConnection")
 """Fields that the scheduler form has at the top of its file, not among the plugin's args."""
+
+Settings = Mapping[str, StrategySettings]
+"""The settings of strategies, by the strategy's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A checked configuration, with all defaults; two are equal when they mean the same.
+
+    `load`, `override` and `load_defaults` (in `loader`) make it. Planning takes `policy()`; everything else reads
+    `fields`, and `config show` prints `effective_yaml()`.
+
+    `fields.strategies` holds the settings of strategies as a file would give them, without inherited ones; `settings`
+    holds all of them, parsed.
+    """
+
+    fields: Fields
+    settings: Settings
+    pools: tuple[Settings, ...] = ()
+    """The settings of the strategies of each of `fields.pools`."""
+    kind: str = field(default=NATIVE_KIND, compare=False)
+    known: Mapping[str, type[StrategySettings]] = field(default_factory=dict, compare=False, repr=False)
+
+    def policy(self) -> Policy:
+        """The part that planning reads, with the settings of all strategies."""
+        own = {each.name: getattr(self.fields, each.name) for each in dataclasses.fields(Policy)}
+        names = [pool.name for pool in self.fields.pools]
+        return Policy(
+            **own
+            | {
+                "strategy_settings": _as_data(self.settings),
+                "pool_settings": dict(zip(names, map(_as_data, self.pools), strict=True)),
+            }
+        )
+
+    def effective(self) -> dict[str, object]:
+        """Everything, in the native form, as plain data."""
+        from rescheduler.config.validate import dump  # noqa: PLC0415 - it brings pydantic's schema of all fields along
+
+        return {"apiVersion": NATIVE_VERSION, "kind": NATIVE_KIND} | dump(self.fields)
+
+    def effective_yaml(self) -> str:
+        """Everything, in the native form, as YAML that loads to an equal Configuration."""
+        from rescheduler.config.document import dump_document  # noqa: PLC0415 - plans need no YAML
+
+        return dump_document(self.effective())
+
+
+def _as_data(settings: Settings) -> dict[str, dict[str, object]]:
+    return {name: values.model_dump() for name, values in settings.items()}

@@ -20,9 +20,8 @@ from pydantic.alias_generators import to_snake
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
-from rescheduler.config.configuration import Configuration, Settings
 from rescheduler.config.errors import Finding, Loc, format_path, hint
-from rescheduler.config.schema import INHERITED, NATIVE_KIND, Fields
+from rescheduler.config.schema import INHERITED, NATIVE_KIND, Configuration, Fields, Settings
 from rescheduler.model.fields import FieldError, Section, not_an_integer, quote, to_camel, wrong_type
 from rescheduler.model.policy import Pool
 from rescheduler.planning.settings import Misfit, StrategySettings
@@ -100,39 +99,10 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
     return _ADAPTERS[model]
 
 
-def json_schema(model: Model) -> dict[str, Any]:
-    """The JSON schema of a model, with the descriptions of its fields."""
-    schema = _adapter(model).json_schema()
-    schema["properties"] = {name: schema["properties"][name] for name in fields_by_name(model)}
-    _describe(schema, model, schema.get("$defs", {}))
-    return schema
-
-
-def _describe(schema: dict[str, Any], model: Model, definitions: dict[str, Any]) -> None:
-    for name, info in fields_by_name(model).items():
-        described = {**schema["properties"][name], "description": info.description}
-        schema["properties"][name] = dict(sorted(described.items()))  # the order of pydantic's own
-        section = nested_model(info) or item_model(info)
-        if section is not None:
-            _describe(definitions[section.__name__], section, definitions)
-
-
 def dump(section: Section) -> dict[str, object]:
     """A section as a file would give it, with all defaults."""
     data = _adapter(type(section)).dump_python(section, mode="json", by_alias=True)
     return {name: data[name] for name in fields_by_name(type(section))}
-
-
-def dump_defaults(model: Model) -> dict[str, object]:
-    """The defaults of a model's fields as a file would give them; null where there are none."""
-    if issubclass(model, BaseModel):
-        return model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
-    blank = object.__new__(model)
-    for each in dataclasses.fields(blank):  # type: ignore[arg-type] # every section is a dataclass
-        made = each.default_factory() if each.default_factory is not MISSING else each.default
-        object.__setattr__(blank, each.name, None if made is MISSING else made)
-    data: dict[str, object] = _adapter(model).dump_python(blank, mode="json", by_alias=True, warnings=False)
-    return data
 
 
 _FIELDS: dict[object, dict[str, FieldInfo]] = {}
@@ -177,7 +147,7 @@ def item_model(info: FieldInfo) -> Model | None:
 
 def keep_known_fields(data: Mapping[str, object], model: Model, findings: list[Finding], at: Loc) -> dict[str, object]:
     """The data that the model knows, without nulls, which mean "not given"; unknown fields become findings."""
-    fields = fields_by_name(model)
+    fields = fields_by_name(model) if data else {}
     kept: dict[str, object] = {}
     for name, value in data.items():
         loc = (*at, name)
@@ -356,7 +326,8 @@ class _Checking:
 
     def sound_fields(self, given: Mapping[str, object]) -> Fields:
         """The fields; without the wrong ones, so that the others are checked against each other too."""
-        parsed = parse(given, Fields, ())
+        # Without a file or flags pydantic need not build its schema of all fields, which takes a while.
+        parsed = parse(given, Fields, ()) if given else Fields()
         if isinstance(parsed, Fields):
             return parsed
         self.findings += parsed

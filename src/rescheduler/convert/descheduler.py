@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 from rescheduler.config.errors import Loc, format_path
 from rescheduler.convert.builder import ConfigBuilder
-from rescheduler.convert.descheduler_plugins import PLUGINS
-from rescheduler.convert.evictor import EVICTOR, merge_evictor
+from rescheduler.convert.descheduler_plugins import EVICTOR, PLUGINS
 from rescheduler.convert.values import (
     InputValue,
     Option,
     Plugin,
     Reader,
+    choice,
     idle,
     ignore,
+    list_items,
     missing,
     nested,
     seconds,
@@ -45,21 +46,13 @@ class PluginSet:
     evictors: Mapping[str, Plugin]
     """Plugins that say which pods may go."""
     selects_nodes: bool = False
-    """Whether a profile may have a nodeSelector."""
-
-    @property
-    def needs_config(self) -> bool:
-        """Whether a plugin that is enabled must have a pluginConfig, if only an empty one."""
-        return not self.selects_nodes
+    """Whether a profile may have a nodeSelector; without, an enabled plugin must have a pluginConfig."""
 
 
 def convert_profiles(builder: ConfigBuilder, item: InputValue, tool: PluginSet) -> None:
     """Convert the first profile, and those that can be merged with it."""
-    if not isinstance(item.value, list):
-        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
-        return
-    evictor, converted = ConfigBuilder(), dict[str, InputValue]()
-    profiles = [_Profile(builder, evictor, each, tool, converted) for each in item.items]
+    converted: dict[str, InputValue] = {}
+    profiles = [_Profile(builder, each, tool, converted) for each in list_items(builder, item)]
     for profile in profiles:
         if why := profile.find_conflict(profiles[0]):
             builder.add_missing(
@@ -67,7 +60,11 @@ def convert_profiles(builder: ConfigBuilder, item: InputValue, tool: PluginSet) 
             )
         else:
             profile.convert()
-    merge_evictor(builder, evictor)
+            if profile is profiles[0]:
+                profile.convert_guards()
+            else:  # they are the same as those of the first
+                guards = [profile.configured[name] for name in tool.evictors if name in profile.configured]
+                builder.taken |= {each.loc for each in (*guards, profile.item.child("nodeSelector"))}
 
 
 @dataclass(slots=True)
@@ -75,8 +72,6 @@ class _Profile:
     """Converts one profile."""
 
     builder: ConfigBuilder
-    evictor: ConfigBuilder
-    """What the evictors say: it is merged after all plugins."""
     item: InputValue
     tool: PluginSet
     converted: dict[str, InputValue]
@@ -106,37 +101,39 @@ class _Profile:
         return found
 
     def convert(self) -> None:
-        """Convert the plugins and evictors."""
-        options = [
-            Option("name", "", unneeded("a profile needs no name")),
-            Option("plugins", "", ignore),
-            Option("pluginConfig", "", ignore),
-        ]
-        if self.tool.selects_nodes:
-            options.append(Option("nodeSelector", "", self._select_nodes))
-        take_options(self.builder, self.item, options)
+        """Convert the plugins."""
+        ignored = ("plugins", "pluginConfig", *(["nodeSelector"] if self.tool.selects_nodes else []))
+        naming = Option("name", "", unneeded("a profile needs no name"))
+        take_options(self.builder, self.item, (naming, *(Option(each, "", ignore) for each in ignored)))
         if not isinstance(self.item.value, dict):
             return
         self._read_configs()
         self._read_plugins()
         for name, loc in self.enabled.items():
-            if name not in self.configured and self.tool.needs_config:
+            if name not in self.configured and not self.tool.selects_nodes:
                 why = "it has no pluginConfig, without which descheduler does not start; it runs here, by its defaults"
                 self.builder.add_unneeded(loc, why)
             plugin = self.tool.plugins[name]
             self._convert_plugin(plugin, self.configured.pop(name, InputValue({}, loc)))
             if name in self.strays:
                 self.builder.switch_off(plugin.strategy, self.strays[name], _STRAY)
-        for name, plugin in self.tool.evictors.items():
-            if (args := self.configured.pop(name, None)) is not None:
-                plugin.convert(self.evictor, args)
-            if name in self.strays:
-                self.evictor.halt(self.strays[name], _STRAY)
         for name, args in self.configured.items():
             if name in self.tool.plugins:
                 self.builder.add_unneeded(args.loc[:-1], f"{name} is not enabled there, and stays off here")
-            else:
+            elif name not in self.tool.evictors:
                 self.builder.add_unknown(args.loc[:-1], f"{quote(name)} is no plugin that is known here", harmless=True)
+
+    def convert_guards(self) -> None:
+        """Convert the evictors and the nodeSelector, after all plugins."""
+        for name, plugin in self.tool.evictors.items():
+            if name in self.configured:
+                plugin.convert(self.builder, self.configured[name])
+            if name in self.strays:
+                self.builder.halt(self.strays[name], _STRAY)
+        nodes = self.item.child("nodeSelector")
+        if self.tool.selects_nodes and nodes.value is not None and (text := selector(self.builder, nodes)):
+            comment = "of one profile there, of all strategies here"
+            self.builder.put(("filters", "nodeSelector"), text, nodes.loc, comment)
 
     def _convert_plugin(self, plugin: Plugin, args: InputValue) -> None:
         before = self.converted.get(plugin.strategy) if plugin.strategy else None
@@ -149,16 +146,8 @@ class _Profile:
             why = f"{plugin.strategy} is set up already, by {format_path(before.loc)}, and there is only one"
             self.builder.add_missing(args.loc, why, "node pools (pools) may have settings of strategies of their own")
 
-    def _select_nodes(self, _: ConfigBuilder, item: InputValue) -> None:
-        if text := selector(self.evictor, item):
-            comment = "of one profile there, of all strategies here"
-            self.evictor.put(("filters", "nodeSelector"), text, item.loc, comment)
-
     def _read_configs(self) -> None:
-        configs = self.item.child("pluginConfig")
-        if configs.value is not None and not isinstance(configs.value, list):
-            self.builder.add_wrong(configs.loc, wrong_type(configs.value, "a list"))
-        for each in configs.items:
+        for each in list_items(self.builder, self.item.child("pluginConfig")):
             name = each.child("name").value
             if not isinstance(name, str):
                 self.builder.add_wrong(each.loc, "is not a mapping with a name")
@@ -188,9 +177,7 @@ class _Profile:
                 if which not in ("enabled", "disabled"):
                     self.builder.add_unknown(names.loc, "known are enabled and disabled")
                     continue
-                if names.value is not None and not isinstance(names.value, list):
-                    self.builder.add_wrong(names.loc, wrong_type(names.value, "a list"))
-                for each in names.items:
+                for each in list_items(self.builder, names):
                     self._read_plugin(str(_name(each.value)), each.loc, point, which)
 
     def _read_plugin(self, name: str, loc: Loc, point: str, which: str) -> None:
@@ -235,20 +222,17 @@ def _limit(builder: ConfigBuilder, item: InputValue) -> int | None:
 
 
 def _read_providers(builder: ConfigBuilder, item: InputValue) -> None:
-    if not isinstance(item.value, list):
-        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
-    for each in item.items:
+    for each in list_items(builder, item):
         take_options(builder, each, _PROVIDER)
 
 
-def _read_source(builder: ConfigBuilder, item: InputValue) -> str | None:
-    if item.value == "Prometheus":
-        return "prometheus"
-    if item.value == "KubernetesMetrics":
-        builder.add_unneeded(item.loc, "metrics.k8s.io is asked by default, where utilization goes by use")
-    else:
-        builder.add_unknown(item.loc, "known are KubernetesMetrics and Prometheus")
-    return None
+_SOURCE = choice(
+    {
+        "KubernetesMetrics": unneeded("metrics.k8s.io is asked by default, where utilization goes by use"),
+        "Prometheus": "prometheus",
+    },
+    known="KubernetesMetrics and Prometheus",
+)
 
 
 def _read_url(builder: ConfigBuilder, item: InputValue) -> None:
@@ -258,7 +242,7 @@ def _read_url(builder: ConfigBuilder, item: InputValue) -> None:
 
 _TOKEN = missing("no Secret is read by its name", "usage.prometheus.bearerTokenFile: mount the Secret")
 _PROVIDER = (
-    Option("source", "usage.source", _read_source),
+    Option("source", "usage.source", _SOURCE),
     Option("prometheus", "", nested(Option("url", "", _read_url), Option("authToken", "", _TOKEN))),
 )
 

@@ -1,35 +1,47 @@
-"""descheduler's plugins that choose pods to evict, and what each is called here."""
+"""descheduler's plugins: those that choose pods, and DefaultEvictor, which says which pods may go at all."""
 
 from __future__ import annotations
 
-from rescheduler.convert.builder import ConfigBuilder
+from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.values import (
     InputValue,
     Option,
     Plugin,
+    Reader,
+    above_zero,
+    choice,
+    constant,
     drop_node_count,
+    duration,
     excluded_kinds_of,
     fields_of,
     flag,
+    if_true,
     ignore,
     init_containers_of,
     labels_of,
     levels,
+    list_items,
     missing,
     more_than,
     namespaces_of,
     nested,
+    only_false,
     only_true,
     put_lower,
     put_packing,
     put_upper,
     same,
     seconds,
+    selector,
     setting,
+    take_options,
+    text_items,
     texts,
+    unneeded,
     whole,
 )
-from rescheduler.model.fields import wrong_type
+from rescheduler.model.fields import quote, wrong_type
 from rescheduler.model.time import format_duration
 
 _HEALTHY = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodReadyToStartContainers")
@@ -38,11 +50,8 @@ _CRITERIA = ("maxPodLifeTimeSeconds", "states", "podStatusPhases", "conditions",
 
 
 def _read_conditions(builder: ConfigBuilder, item: InputValue) -> list[dict[str, object]] | None:
-    if not isinstance(item.value, list):
-        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
-        return None
     kept: list[dict[str, object]] = []
-    for each in item.items:
+    for each in list_items(builder, item):
         if not isinstance(each.value, dict):
             builder.add_wrong(each.loc, wrong_type(each.value, "a mapping"))
             continue
@@ -91,54 +100,35 @@ def _finish_failed_pods(builder: ConfigBuilder, args: InputValue) -> None:
 _NO_RESTARTS = "a threshold of at least 1 is needed, for without any every pod would be meant"
 
 
-def _read_restarts(builder: ConfigBuilder, item: InputValue) -> int | None:
-    number = whole(builder, item)
-    if number == 0:
-        builder.add_wrong(item.loc, _NO_RESTARTS)
-    return number or None
-
-
 def _finish_restarts(builder: ConfigBuilder, args: InputValue) -> None:
     if args.child("podRestartThreshold").value is None:
         builder.add_wrong(args.loc, f"podRestartThreshold is not given: {_NO_RESTARTS}")
 
 
-def _read_deviation(builder: ConfigBuilder, item: InputValue) -> str | None:
-    return "deviation" if flag(builder, item) else None
-
-
 def _read_eviction_modes(builder: ConfigBuilder, item: InputValue) -> None:
-    for index, mode in enumerate(texts(builder, item) or ()):
-        if mode == "OnlyThresholdingResources":
-            why = "a pod that takes nothing of the hot resource is never chosen, for that would not help"
-            builder.add_unneeded((*item.loc, index), why)
-        else:
-            builder.add_unknown((*item.loc, index), "known is OnlyThresholdingResources")
+    for each in text_items(builder, item):
+        _EVICTION_MODE(builder, each)
 
 
+_EVICTION_MODE = choice(
+    {
+        "OnlyThresholdingResources": unneeded(
+            "a pod that takes nothing of the hot resource is never chosen, for that would not help"
+        )
+    },
+    known="OnlyThresholdingResources",
+)
 _INDEX = "a strategy goes by cores and bytes, of nodes and of pods, to know what a move brings"
 _MEASURED = "averaged over usage.window (5m)"
 
 
-def _read_source(builder: ConfigBuilder, item: InputValue) -> str | None:
-    if item.value == "KubernetesMetrics":
-        return "usage"
-    if item.value == "Prometheus":
-        builder.add_missing(item.loc, _INDEX, "utilization: usage with usage.source: prometheus")
-    else:
-        builder.add_unknown(item.loc, "known are KubernetesMetrics and Prometheus")
-    return None
-
-
-def _read_server(builder: ConfigBuilder, item: InputValue) -> str | None:
-    return "usage" if flag(builder, item) else None
-
-
-def _read_node_limit(builder: ConfigBuilder, item: InputValue) -> int | None:
-    number = whole(builder, item)
-    if number == 0:
-        builder.add_wrong(item.loc, "a limit of 0 leaves nothing to do")
-    return number or None
+_METRICS = choice(
+    {
+        "KubernetesMetrics": "usage",
+        "Prometheus": missing(_INDEX, "utilization: usage with usage.source: prometheus"),
+    },
+    known="KubernetesMetrics and Prometheus",
+)
 
 
 def _finish_low_utilization(builder: ConfigBuilder, args: InputValue) -> None:
@@ -211,10 +201,6 @@ def _finish_taints(builder: ConfigBuilder, args: InputValue) -> None:
         builder.put(path, [*BY_THE_CLUSTER], args.loc, f"{_TROUBLED}; [] has them count")
 
 
-def _read_soft(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
-    return ["DoNotSchedule", "ScheduleAnyway"] if flag(builder, item) else None
-
-
 _DUPLICATES = Plugin(
     "RemoveDuplicates",
     "RemoveDuplicates",
@@ -228,7 +214,7 @@ _LOW_UTILIZATION = Plugin(
         Option(
             "useDeviationThresholds",
             "thresholdMode",
-            _read_deviation,
+            if_true("deviation"),
             "points above the mean of the pool",
             "points above what all nodes use together, not above the mean of their percentages",
         ),
@@ -245,8 +231,8 @@ _LOW_UTILIZATION = Plugin(
             "metricsUtilization",
             "utilization usage.source",
             nested(
-                Option("metricsServer", "utilization", _read_server, comment=_MEASURED),
-                Option("source", "utilization", _read_source, comment=_MEASURED),
+                Option("metricsServer", "utilization", if_true("usage"), comment=_MEASURED),
+                Option("source", "utilization", _METRICS, comment=_MEASURED),
                 Option("prometheus", "", missing(_INDEX, "usage.prometheus.queries: four queries, in cores and bytes")),
             ),
             "`KubernetesMetrics` only",
@@ -258,7 +244,7 @@ _LOW_UTILIZATION = Plugin(
                 Option(
                     "node",
                     "limits.perNodeOut",
-                    _read_node_limit,
+                    above_zero("a limit of 0 leaves nothing to do"),
                     comment="there of this plugin alone, here of all strategies",
                 )
             ),
@@ -338,7 +324,13 @@ _SPREAD = Plugin(
     "TopologySpread",
     (
         setting("constraints", "TopologySpread", "constraints", texts),
-        setting("includeSoftConstraints", "TopologySpread", "constraints", _read_soft, "until v0.26"),
+        setting(
+            "includeSoftConstraints",
+            "TopologySpread",
+            "constraints",
+            if_true(["DoNotSchedule", "ScheduleAnyway"]),
+            "until v0.26",
+        ),
         Option("topologyBalanceNodeFit", "", _NODE_FIT, "always"),
         labels_of("TopologySpread"),
         namespaces_of("TopologySpread"),
@@ -348,7 +340,7 @@ _RESTARTS = Plugin(
     "RemovePodsHavingTooManyRestarts",
     "TooManyRestarts",
     (
-        setting("podRestartThreshold", "TooManyRestarts", "restartThreshold", _read_restarts),
+        setting("podRestartThreshold", "TooManyRestarts", "restartThreshold", above_zero(_NO_RESTARTS)),
         setting("states", "TooManyRestarts", "states", texts),
         init_containers_of("TooManyRestarts"),
         labels_of("TooManyRestarts"),
@@ -414,4 +406,145 @@ PLUGINS: tuple[Plugin, ...] = (
     _LIFE_TIME,
     _FAILED_PODS,
 )
-"""The plugins in the order of the documentation; `evictor` has DefaultEvictor."""
+"""The plugins that choose pods, in the order of the documentation."""
+
+_THRESHOLD: Path = ("filters", "priorityThreshold")
+_VOLUMES: Path = ("filters", "persistentVolumes")
+_CLASSES: Path = ("filters", "protectedStorageClasses")
+_NEVER = "never moved here, by intent"
+
+
+def _read_priority(builder: ConfigBuilder, item: InputValue) -> None:
+    """Read `{value, name}`, of which one may be given."""
+    path = ".".join(map(str, _THRESHOLD))
+    take_options(builder, item, (Option("value", path, _read_number), Option("name", path, _read_class)))
+    if item.child("value").value is not None and item.child("name").value:
+        builder.add_wrong(item.loc, "value and name are not possible at once")
+
+
+def _read_number(builder: ConfigBuilder, item: InputValue) -> int | None:
+    if isinstance(item.value, int) and not isinstance(item.value, bool):
+        return item.value
+    builder.add_wrong(item.loc, wrong_type(item.value, "an integer"))
+    return None
+
+
+def _read_class(builder: ConfigBuilder, item: InputValue) -> str | None:
+    if isinstance(item.value, str) and item.value:
+        return item.value
+    if item.value == "":
+        builder.add_unneeded(item.loc, "it names no PriorityClass")
+    else:
+        builder.add_wrong(item.loc, wrong_type(item.value, "the name of a PriorityClass"))
+    return None
+
+
+def _read_min_replicas(builder: ConfigBuilder, item: InputValue) -> int | None:
+    number = whole(builder, item)
+    if number == 0:
+        builder.add_unneeded(item.loc, "it is the default here, too")
+    return number or None
+
+
+_STRICTER = "preferred is the default here, and stricter: such a pod is moved only off a node under maintenance"
+_NO_EVICTION = choice({"Preferred": unneeded(_STRICTER), "Mandatory": "mandatory"})
+_EXTRA: dict[str, Reader] = {
+    "PodsWithPVC": constant(_VOLUMES, value=False),
+    "PodsWithoutPDB": constant(("filters", "withoutDisruptionBudget"), value=False),
+    "PodsWithResourceClaims": unneeded("devices do not follow a pod: never moved"),
+    "PodsWithPDBBlockingSingleReplicaOwner": unneeded(
+        "a disruption budget that allows nothing is never passed over, and single replicas are left alone"
+    ),
+}
+_DISABLED: dict[str, Reader] = {
+    "PodsWithLocalStorage": constant(("allow", "localStorage"), value=True),
+    "FailedBarePods": constant(("strategies", "FailedPods", "withoutController"), value=True),
+    "DaemonSetPods": missing(f"pods of DaemonSets are {_NEVER}"),
+    "SystemCriticalPods": missing(f"pods of system-critical priority are {_NEVER}"),
+}
+
+
+def _read_extra(builder: ConfigBuilder, item: InputValue) -> None:
+    for each in text_items(builder, item):
+        if reader := _EXTRA.get(str(each.value)):
+            reader(builder, each)
+        else:
+            builder.add_unknown(each.loc, f"{quote(each.value)} is none of {', '.join(_EXTRA)}")
+
+
+def _read_disabled(builder: ConfigBuilder, item: InputValue) -> None:
+    for each in text_items(builder, item):
+        if reader := _DISABLED.get(str(each.value)):
+            reader(builder, each)
+        else:
+            why = f"{quote(each.value)} is none of {', '.join(_DISABLED)}; what is protected stays so"
+            builder.add_missing(each.loc, why)
+
+
+def _read_classes(builder: ConfigBuilder, item: InputValue) -> None:
+    names = [each.child("name").value for each in list_items(builder, item)]
+    classes = [name for name in names if isinstance(name, str)]
+    if len(classes) < len(names):
+        builder.add_wrong(item.loc, "each is a mapping with a name")
+    if classes:
+        builder.put(_CLASSES, classes, item.loc)
+
+
+def _read_target_nodes(builder: ConfigBuilder, item: InputValue) -> None:
+    nearest = "a nodeSelector of the pods, or pools; filters.nodeSelector says from where pods are moved"
+    if item.value:
+        why = "it limits the nodes that nodeFit counts as targets"
+        builder.add_missing(item.loc, why, nearest, limits=item.parent.get("nodeFit") is True)
+    else:
+        builder.add_unneeded(item.loc, "it says nothing")
+
+
+def _finish_evictor(builder: ConfigBuilder, args: InputValue) -> None:
+    if builder.get(_CLASSES) and builder.get(_VOLUMES) is not False:
+        loc = builder.origins[_CLASSES]
+        builder.drop(_CLASSES)
+        builder.add_missing(loc, "it says nothing unless PodsWithPVC is enabled", "filters.persistentVolumes: false")
+
+
+_GUARDS: tuple[Option, ...] = (
+    Option(
+        "nodeSelector",
+        "",
+        _read_target_nodes,
+        "no counterpart: it limits targets, not the nodes that pods are moved from; with `nodeFit` nothing is moved",
+    ),
+    Option("labelSelector", "filters.podSelector", selector, "as text"),
+    Option("namespaceLabelSelector", "filters.namespaceSelector", selector, "as text"),
+    Option("priorityThreshold", "filters.priorityThreshold", _read_priority, "a number or a name"),
+    Option("nodeFit", "", only_true("always so", "a move without a target is no move"), "always"),
+    Option("minReplicas", "filters.minReplicas", _read_min_replicas),
+    Option("minPodAge", "minPodAge", duration, "one minute by default"),
+    Option(
+        "noEvictionPolicy",
+        "filters.noEvictionPolicy",
+        _NO_EVICTION,
+        "`preferred` is stricter here: moved only off a node under maintenance",
+    ),
+    Option(
+        "podProtections",
+        "filters.persistentVolumes filters.protectedStorageClasses filters.withoutDisruptionBudget "
+        "allow.localStorage strategies.FailedPods.withoutController",
+        nested(
+            Option("extraEnabled", "", _read_extra),
+            Option("defaultDisabled", "", _read_disabled),
+            Option(
+                "config",
+                "",
+                nested(Option("PodsWithPVC", "", nested(Option("protectedStorageClasses", "", _read_classes)))),
+            ),
+        ),
+        "`DaemonSetPods` and `SystemCriticalPods` cannot be turned off, `PodsWithResourceClaims` is always on",
+    ),
+    Option("evictLocalStoragePods", "allow.localStorage", flag),
+    Option("evictFailedBarePods", "strategies.FailedPods.withoutController", flag),
+    Option("ignorePvcPods", "filters.persistentVolumes", if_true(value=False), "inverted"),
+    Option("ignorePodsWithoutPDB", "filters.withoutDisruptionBudget", if_true(value=False), "inverted"),
+    Option("evictDaemonSetPods", "", only_false(f"pods of DaemonSets are {_NEVER}"), "never"),
+    Option("evictSystemCriticalPods", "", only_false(f"pods of system-critical priority are {_NEVER}"), "never"),
+)
+EVICTOR = Plugin("DefaultEvictor", "", _GUARDS, "What it protects is protected here by guards", _finish_evictor)

@@ -10,20 +10,22 @@ from math import ceil
 
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.descheduler import DRY, TOP, PluginSet, convert_profiles
+from rescheduler.convert.descheduler_plugins import EVICTOR
 from rescheduler.convert.descheduler_plugins import PLUGINS as THEIRS
-from rescheduler.convert.evictor import EVICTOR, OPTIONS
 from rescheduler.convert.values import (
     OPTIMIZATION,
     InputValue,
     Option,
     Plugin,
     Reader,
+    choice,
     drop_node_count,
     duration,
     flag,
     idle,
     ignore,
     length_of,
+    list_items,
     missing,
     more_than,
     namespaces,
@@ -83,14 +85,12 @@ def _pod_selectors(strategy: str) -> Option:
     path: Path = ("strategies", strategy, "podSelector")
 
     def read(builder: ConfigBuilder, item: InputValue) -> None:
-        if not isinstance(item.value, list):
-            builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
-            return
-        if len(item.value) > 1:
+        selectors = list_items(builder, item)
+        if len(selectors) > 1:
             builder.add_missing(item.loc, "only one selector is possible", "a label that all of these pods have")
-            builder.add_wrong(item.loc, f"which of the {len(item.value)} selectors is the one to go by")
+            builder.add_wrong(item.loc, f"which of the {len(selectors)} selectors is the one to go by")
             return
-        for each in item.items:
+        for each in selectors:
             name = Option("name", "", unneeded("it needs no name"))
             take_options(builder, each, (name, Option("selector", "", ignore)))
             chosen = each.child("selector")
@@ -116,10 +116,7 @@ def _finish_load(builder: ConfigBuilder, args: InputValue) -> None:
     builder.put(("utilization",), "usage", args.loc, comment)
     if args.child("anomalyCondition").value is None:
         _put_cycles(builder, (), InputValue(_USUAL_CYCLES, args.loc))
-    pools = args.child("nodePools")
-    if pools.value is not None and not isinstance(pools.value, list):
-        builder.add_wrong(pools.loc, wrong_type(pools.value, "a list"))
-    for each in pools.items:
+    for each in list_items(builder, args.child("nodePools")):
         _convert_pool(builder, each)
     drop_node_count(builder, args, "without lowThresholds no node is underused")
 
@@ -275,29 +272,21 @@ def _at_once(name: str, field: str) -> Option:
     return Option(name, ".".join(map(str, path)), read)
 
 
-def _read_mode(builder: ConfigBuilder, item: InputValue) -> str | None:
-    if item.value == "ReservationFirst":
-        comment = "auto: the replacement is Ready before the pod goes, where that is possible"
-        builder.put(("migrationMethod",), "auto", item.loc, comment)
-        return None
-    if item.value == "EvictDirectly":
-        return "evict"
-    builder.add_wrong(item.loc, f"{quote(item.value)} is not one of ReservationFirst, EvictDirectly")
-    return None
+def _put_auto(builder: ConfigBuilder, item: InputValue) -> None:
+    comment = "auto: the replacement is Ready before the pod goes, where that is possible"
+    builder.put(("migrationMethod",), "auto", item.loc, comment)
 
 
-def _read_policy(builder: ConfigBuilder, item: InputValue) -> None:
-    if item.value in ("Eviction", ""):
-        builder.add_unneeded(item.loc, "the Eviction API is always used")
-    elif item.value == "Delete":
-        why = "the Eviction API is always used, by intent"
-        builder.add_missing(item.loc, why, "migrationMethod: handoff needs no eviction")
-    elif item.value == "SoftEviction":
-        builder.add_missing(
-            item.loc, "pods are only marked there, for others to move", "approval: required", limits=True
-        )
-    else:
-        builder.add_wrong(item.loc, f"{quote(item.value)} is not one of Eviction, Delete, SoftEviction")
+_MODE = choice({"ReservationFirst": _put_auto, "EvictDirectly": "evict"})
+_ALWAYS = unneeded("the Eviction API is always used")
+_POLICY = choice(
+    {
+        "Eviction": _ALWAYS,
+        "": _ALWAYS,
+        "Delete": missing("the Eviction API is always used, by intent", "migrationMethod: handoff needs no eviction"),
+        "SoftEviction": missing("pods are only marked there, for others to move", "approval: required", limits=True),
+    }
+)
 
 
 def _read_namespace_limit(builder: ConfigBuilder, item: InputValue) -> None:
@@ -342,7 +331,7 @@ _SHARED = (
     *("labelSelector", "priorityThreshold", "nodeFit", "evictLocalStoragePods", "evictFailedBarePods"),
     *("evictSystemCriticalPods", "ignorePvcPods"),
 )
-_EVICTOR = {option.name: option for option in OPTIONS}
+_EVICTOR = {option.name: option for option in EVICTOR.options}
 _FROM_NODES = Option("nodeSelector", "filters.nodeSelector", selector, comment="pods are moved from these nodes alone")
 MIGRATION = Plugin(
     "MigrationController",
@@ -389,12 +378,12 @@ MIGRATION = Plugin(
             ),
             "the workload's duration is `coolDown`; a namespace's limit counts for an hour",
         ),
-        Option("defaultJobMode", "migrationMethod", _read_mode, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
+        Option("defaultJobMode", "migrationMethod", _MODE, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
         Option("defaultJobTTL", "migration.timeout", duration, "10m by default"),
         Option("schedulerNames", "", unneeded("any scheduler"), "any scheduler"),
         Option("evictQPS", "", _RATE),
         Option("evictBurst", "", _RATE),
-        Option("evictionPolicy", "", _read_policy, "the Eviction API, always; with `SoftEviction` nothing is moved"),
+        Option("evictionPolicy", "", _POLICY, "the Eviction API, always; with `SoftEviction` nothing is moved"),
         Option(
             "defaultDeleteOptions",
             "migration.evictionGracePeriod",

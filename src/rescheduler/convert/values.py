@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rescheduler.config.errors import Loc, format_path, hint
 from rescheduler.convert.builder import ConfigBuilder, Path
-from rescheduler.model.fields import describe_type, wrong_type
+from rescheduler.model.fields import describe_type, quote, wrong_type
 from rescheduler.model.selector import SelectorError, parse_selector, requirement, selector_of
 from rescheduler.model.time import DurationError, format_duration, parse_duration
 
@@ -152,9 +152,30 @@ def flag(builder: ConfigBuilder, item: InputValue) -> bool | None:
     return None
 
 
-def negated(builder: ConfigBuilder, item: InputValue) -> bool | None:
-    """Read true as false: `ignorePvcPods: true` is `persistentVolumes: false`."""
-    return False if flag(builder, item) else None
+def if_true(value: object) -> Reader:
+    """Read true as this value; false is the default here."""
+    return lambda builder, item: value if flag(builder, item) else None
+
+
+def choice(meanings: Mapping[str, object], known: str = "") -> Reader:
+    """Read a word: each stands for a value, or for a reader that tells what becomes of it."""
+
+    def read(builder: ConfigBuilder, item: InputValue) -> object:
+        if not isinstance(item.value, str) or item.value not in meanings:
+            if known:
+                builder.add_unknown(item.loc, f"known are {known}")
+            else:
+                builder.add_wrong(item.loc, f"{quote(item.value)} is not one of {', '.join(filter(None, meanings))}")
+            return None
+        meaning = meanings[item.value]
+        return meaning(builder, item) if callable(meaning) else meaning
+
+    return read
+
+
+def constant(path: Path, value: object) -> Reader:
+    """Write a value whatever is read."""
+    return lambda builder, item: builder.put(path, value, item.loc)
 
 
 def whole(builder: ConfigBuilder, item: InputValue) -> int | None:
@@ -167,6 +188,18 @@ def whole(builder: ConfigBuilder, item: InputValue) -> int | None:
     else:
         return value
     return None
+
+
+def above_zero(why: str) -> Reader:
+    """Read a whole number of at least 1."""
+
+    def read(builder: ConfigBuilder, item: InputValue) -> int | None:
+        number = whole(builder, item)
+        if number == 0:
+            builder.add_wrong(item.loc, why)
+        return number or None
+
+    return read
 
 
 def seconds(builder: ConfigBuilder, item: InputValue) -> str | None:
@@ -193,6 +226,13 @@ def duration(builder: ConfigBuilder, item: InputValue) -> str | None:
     return None if length is None else format_duration(length)
 
 
+def list_items(builder: ConfigBuilder, item: InputValue) -> list[InputValue]:
+    """Return the items of a list; anything else that is given is reported."""
+    if item.value is not None and not isinstance(item.value, list):
+        builder.add_wrong(item.loc, wrong_type(item.value, "a list"))
+    return item.items
+
+
 def texts(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
     """Read a list of texts."""
     value = item.value
@@ -200,6 +240,11 @@ def texts(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
         return [*value]
     builder.add_wrong(item.loc, "is not a list of texts")
     return None
+
+
+def text_items(builder: ConfigBuilder, item: InputValue) -> list[InputValue]:
+    """Return the items of a list of texts; anything else is reported."""
+    return item.items if texts(builder, item) is not None else []
 
 
 def selector_text(builder: ConfigBuilder, item: InputValue) -> str | None:

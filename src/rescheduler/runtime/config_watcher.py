@@ -14,10 +14,10 @@ from enum import StrEnum
 
 import structlog
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors
 from rescheduler.config.live import LiveConfig, keep_restart_only, list_changes
 from rescheduler.config.loader import Origin
+from rescheduler.config.schema import Configuration
 from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.time import format_instant

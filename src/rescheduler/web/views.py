@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import structs
 
 from rescheduler import __version__
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig, RejectedConfig
+from rescheduler.config.schema import Configuration
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.json import Json, ObjectKey

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from docs.generating.conversion import TABLES
 
 from rescheduler.config.loader import load
 from rescheduler.convert.builder import RemarkKind
 from rescheduler.convert.convert import convert_text
-from rescheduler.convert.reference import TABLES
 from tests.support.cli import rescheduler, succeeded
 from tests.support.conversions import KNOWN, LOW, policy, remarks
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import RESTART_ONLY, keep_restart_only, list_changes
-from rescheduler.config.schema import Fields
+from rescheduler.config.schema import Configuration, Fields
 from tests.support.configs import loaded, native
 
 _TEXTS = {

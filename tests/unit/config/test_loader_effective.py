@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from docs.generating.configuration import NATIVE_EXAMPLE, POOLS_EXAMPLE, SCHEDULER_EXAMPLE, reference_markdown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.config.document import dump_document
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load_defaults, override
-from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE, SCHEDULER_EXAMPLE, reference_markdown
 from rescheduler.config.schema import Fields
 from rescheduler.config.validate import Model, fields_by_name, item_model, nested_model
 from rescheduler.model.time import format_duration

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults
+from rescheduler.config.schema import Configuration
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import StrategySettings

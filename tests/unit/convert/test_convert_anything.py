@@ -14,8 +14,7 @@ from rescheduler.config.errors import Loc, format_path
 from rescheduler.config.loader import load
 from rescheduler.convert.convert import Conversion, convert_text
 from rescheduler.convert.descheduler import TOP
-from rescheduler.convert.descheduler_plugins import PLUGINS
-from rescheduler.convert.evictor import EVICTOR
+from rescheduler.convert.descheduler_plugins import EVICTOR, PLUGINS
 from rescheduler.convert.koordinator import CONFIGURATION, KOORDINATOR, MIGRATION
 from rescheduler.convert.values import Plugin
 from rescheduler.strategies import settings_by_name

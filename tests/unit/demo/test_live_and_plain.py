@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.output import Terminal
 from rescheduler.model.migration import Phase
 from rescheduler_demo.live import Frame
 from rescheduler_demo.plain import PlainView, format_next, format_result

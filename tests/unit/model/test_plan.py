@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.cli.output.documents import document_text
+from rescheduler.cli.output import format_document
 from rescheduler.model.plan import (
     ClusterLoad,
     LoadDistribution,
@@ -112,7 +112,7 @@ def test_the_document_is_the_contract() -> None:
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_a_plan_comes_back_as_it_was_written(form: str) -> None:
-    text = document_text(plan_document(_PLAN), form)
+    text = format_document(plan_document(_PLAN), form)
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
     assert decode_plan(text.encode()) == _PLAN
@@ -121,7 +121,7 @@ def test_a_plan_comes_back_as_it_was_written(form: str) -> None:
 def test_texts_that_look_like_something_else_stay_texts_in_yaml() -> None:
     odd = ["2026-11-15", "1e3", "yes", "null", "0x10", "a\nb", "x\u0085y", " lead", "k: v", "重"]
     for text in odd:
-        assert yaml.safe_load(document_text({"a": text}, "yaml")) == {"a": text}
+        assert yaml.safe_load(format_document({"a": text}, "yaml")) == {"a": text}
 
 
 def test_how_single_nodes_stand_is_not_in_the_document() -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin, load
+from rescheduler.config.schema import Configuration
 from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.policy import Policy

@@ -1,15 +1,118 @@
-"""Tables for a terminal, and ages as kubectl shows them: `3s`, `5m10s`, `2d3h`."""
+"""Output: what a terminal can show, tables for it, ages as kubectl shows them, and JSON and YAML for programs.
+
+Commands make a Terminal of stdout and format their lines for it. A file or a pipe has no width and no colour, so piped
+output is the same on every machine; only its encoding counts, since a bar must not end in an error.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TextIO
 
-from rescheduler.cli.output.terminal import Terminal, columns_of, plain
+RESOURCE = "podmigration.rescheduler.io"
+"""What kubectl calls migrations, before the slash and the name."""
+FORMATS = ("json", "yaml")
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-UNKNOWN = "<unknown>"
 
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """`width` is None where lines may be of any length: files and pipes."""
+
+    width: int | None = None
+    colour: bool = False
+    unicode: bool = True
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> Terminal:
+        """What this stream can show; NO_COLOR and TERM=dumb are honoured."""
+        knows_bars = _encodes(stream.encoding or "ascii", "█▏→…")
+        if not stream.isatty():
+            return cls(unicode=knows_bars)
+        colour = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        return cls(shutil.get_terminal_size().columns, colour, knows_bars)
+
+    @property
+    def arrow(self) -> str:
+        """Between before and after."""
+        return "→" if self.unicode else "->"
+
+    def styled(self, text: str, *styles: str) -> str:
+        """The text in colour, where there is colour."""
+        if not self.colour or not styles or not text:
+            return text
+        return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[0m"
+
+    def bar(self, share: float, width: int) -> str:
+        """A bar of this share of the width; whatever is not nothing shows at least a sliver."""
+        eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+        if share > 0:
+            eighths = max(eighths, 1)
+        if not self.unicode:
+            return "#" * max(round(eighths / 8), int(share > 0))
+        full, rest = divmod(eighths, 8)
+        return "█" * full + " ▏▎▍▌▋▊▉"[rest].strip()
+
+
+def plain(text: str) -> str:
+    """Text from the input, with nothing in it that could disturb a terminal or break a line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal the text takes: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _encodes(encoding: str, text: str) -> bool:
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def format_count(count: int, noun: str) -> str:
+    """`1 move`, `3 moves`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def join_names(names: Sequence[str], most: int | None) -> str:
+    """`a, b, c and 7 more`."""
+    if most is None or len(names) <= most:
+        return ", ".join(map(plain, names))
+    return f"{', '.join(map(plain, names[:most]))} and {len(names) - most} more"
+
+
+def format_document(data: Mapping[str, object], form: str) -> str:
+    """The text of a document as kubectl prints it, ending with a newline; `form` is one of FORMATS."""
+    if form == "json":
+        import msgspec  # noqa: PLC0415 - completion does without it
+
+        return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+    import yaml  # noqa: PLC0415 - the same
+
+    class Dumper(yaml.CSafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True  # anchors only puzzle
+
+    # Not allow_unicode: libyaml would write line separators such as U+0085 as they are, and readers fold them.
+    return yaml.dump(dict(data), Dumper=Dumper, sort_keys=False, width=1 << 30)
+
+
+_UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_536_000
 # Up to this many seconds, shown in this unit, and with a remainder in the next one where it is worth it.
 _SCALES = (
@@ -27,7 +130,7 @@ _SCALES = (
 def age(since: float | None, now: float) -> str:
     """How long ago an instant was; at least 0, as clocks may differ a little."""
     if since is None:
-        return UNKNOWN
+        return _UNKNOWN
     seconds = max(int(now - since), 0)
     for most, (large, sign), rest in _SCALES:
         if seconds < most:

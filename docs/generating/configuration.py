@@ -1,7 +1,7 @@
-"""The configuration reference, as Markdown, made from the models so that it cannot drift from them.
+"""docs/configuration.md: every field and setting, made from the models so that it cannot drift from them.
 
-The generator of docs/configuration.md calls `reference_markdown` with the known strategies. Types and bounds come from
-the models' JSON schemas, defaults and descriptions from their fields; the examples are loaded by a test.
+Types and bounds come from the models' JSON schemas, defaults and descriptions from their fields; the examples are
+loaded by a test.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
+from pydantic import BaseModel, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from rescheduler.config.live import RESTART_ONLY
 from rescheduler.config.loader import SCHEDULER_KIND, SCHEDULER_VERSIONS
 from rescheduler.config.schema import INHERITED, NATIVE_KIND, NATIVE_VERSION, Fields
-from rescheduler.config.validate import Model, dump_defaults, fields_by_name, item_model, json_schema, nested_model
+from rescheduler.config.validate import Model, fields_by_name, item_model, nested_model
 from rescheduler.planning.settings import StrategySettings
+from rescheduler.strategies import settings_by_name
 
 NATIVE_EXAMPLE = f"""\
 apiVersion: {NATIVE_VERSION}
@@ -86,6 +89,11 @@ _BOUNDS = {
 
 _RESTART_ONLY = " and ".join((", ".join(f"`{to_camel(each)}`" for each in RESTART_ONLY[:-1]), f"`{RESTART_ONLY[-1]}`"))
 
+_OPENING = """\
+`rescheduler run` uses all of it; read-only commands use the fields that decide which pods move where, and the
+kubeconfig.
+"""
+
 _INTRODUCTION = f"""\
 # Configuration
 
@@ -113,6 +121,41 @@ the controller's pod, or of its Lease if it runs outside of the cluster), on the
 start: a change there waits for a restart. Log, Event (`ConfigurationAwaitsRestart`), page and metrics
 (`rescheduler_config_awaits_restart`) name these fields. All other changes in the file are active at once.
 """
+
+
+def json_schema(model: Model) -> dict[str, Any]:
+    """The JSON schema of a model, with the descriptions of its fields."""
+    schema = TypeAdapter(model).json_schema()
+    schema["properties"] = {name: schema["properties"][name] for name in fields_by_name(model)}
+    _describe(schema, model, schema.get("$defs", {}))
+    return schema
+
+
+def _describe(schema: dict[str, Any], model: Model, definitions: dict[str, Any]) -> None:
+    for name, info in fields_by_name(model).items():
+        described = {**schema["properties"][name], "description": info.description}
+        schema["properties"][name] = dict(sorted(described.items()))  # the order of pydantic's own
+        section = nested_model(info) or item_model(info)
+        if section is not None:
+            _describe(definitions[section.__name__], section, definitions)
+
+
+def dump_defaults(model: Model) -> dict[str, object]:
+    """The defaults of a model's fields as a file would give them; null where there are none."""
+    if issubclass(model, BaseModel):
+        return model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    blank = object.__new__(model)
+    for each in fields(blank):  # type: ignore[arg-type] # every section is a dataclass
+        made = each.default_factory() if each.default_factory is not MISSING else each.default
+        object.__setattr__(blank, each.name, None if made is MISSING else made)
+    data: dict[str, object] = TypeAdapter(model).dump_python(blank, mode="json", by_alias=True, warnings=False)
+    return data
+
+
+def configuration() -> str:
+    """The page, with every strategy."""
+    title, _, rest = reference_markdown(settings_by_name()).partition("\n")
+    return f"{title}\n\n{_OPENING}{rest}"
 
 
 def reference_markdown(known: Mapping[str, type[StrategySettings]]) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cli.output.migrations import MigrationLayout, RowStream, migration_lines, row
-from rescheduler.cli.output.table import age
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.migrations import MigrationLayout, RowStream, migration_lines, row
+from rescheduler.cli.output import Terminal, age
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.cli.output.table import Table
-from rescheduler.cli.output.terminal import Terminal, columns_of, plain
+from rescheduler.cli.output import Table, Terminal, columns_of, plain
 
 _REASON = "a is at 90.0% cpu (threshold 80%); c is then at 12.5% CPU and 1.6% memory"
 _MOVES = Table(("POD", "TO", "REASON"), [("web-0", "c", _REASON), ("a-longer-name", "b", "short")], flowing=1)

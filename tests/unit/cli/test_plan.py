@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.cli.output.plan import BeforeAfter, listing, summary
-from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.output import Terminal, join_names
+from rescheduler.cli.plan import BeforeAfter, summary
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, NodeLoad, Plan, Rejection
 from rescheduler.model.policy import Utilization
 
@@ -136,6 +136,6 @@ def test_the_summary_counts_moves_by_method_and_what_was_rejected() -> None:
 
 
 def test_long_lists_of_names_are_cut_and_say_so() -> None:
-    assert listing(["a", "b", "c"], 3) == "a, b, c"
-    assert listing(["a", "b", "c", "d"], 3) == "a, b, c and 1 more"
-    assert listing(["a", "b", "c", "d"], None) == "a, b, c, d"
+    assert join_names(["a", "b", "c"], 3) == "a, b, c"
+    assert join_names(["a", "b", "c", "d"], 3) == "a, b, c and 1 more"
+    assert join_names(["a", "b", "c", "d"], None) == "a, b, c, d"
