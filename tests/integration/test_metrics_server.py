@@ -14,11 +14,12 @@ from rescheduler.app.planning import LiveCluster, read, with_measured_usage
 from rescheduler.app.usage import make_usage_poller
 from rescheduler.config.schema import UsageSettings
 from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
+from rescheduler.usage.metrics_api import MetricsApi
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment
 from tests.testbed.metering import metered
@@ -81,7 +82,7 @@ def about(found: Requests, cpu: int, memory: int) -> bool:
 
 async def test_where_nobody_serves_it_the_cure_is_named(control_plane: ControlPlane) -> None:
     async with client_of(control_plane) as client:
-        with pytest.raises(MetricsMissingError, match=r"has no metrics\.k8s\.io; install metrics-server"):
+        with pytest.raises(ClusterError, match=r"has no metrics\.k8s\.io; install metrics-server"):
             await MetricsApi(client).read(lambda rows: None)
 
 

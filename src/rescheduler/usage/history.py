@@ -31,7 +31,6 @@ from rescheduler.usage.samples import (
     FirstNames,
     Floats,
     RejectedSamples,
-    SampleLimits,
     SampleStore,
     UsageGaps,
     UsageSample,
@@ -89,8 +88,8 @@ class UsageHistory:
     """Samples over time; safe for one writer and any number of reading threads."""
 
     def __init__(self, settings: UsageSettings) -> None:
-        self._limits = SampleLimits(settings.window, settings.max_age, settings.interval)
-        self._samples = SampleStore(self._limits)
+        self._settings = settings
+        self._samples = SampleStore(settings)
         self._overheads = OverheadHistory(settings.window)
         self._workloads = WorkloadMeans()
         self._lock = threading.Lock()
@@ -115,13 +114,13 @@ class UsageHistory:
 
     def end(self, warnings: Iterable[str] = ()) -> None:
         """Finish the answer, with the warnings of the source."""
-        oldest = self._rejected.asked - max(self._limits.max_age, self._limits.window)
+        oldest = self._rejected.asked - max(self._settings.max_age, self._settings.window)
         besides = list(self._overhead.found())
         self._overhead = SystemOverhead()
         with self._lock:
             self._overheads.put(besides, self._rejected.asked)
             self._samples.forget_before(oldest)
-            self._warnings = (*warnings, *describe_rejected(self._rejected, self._limits.max_age))
+            self._warnings = (*warnings, *describe_rejected(self._rejected, self._settings.max_age))
 
     def failed(self, why: str) -> None:
         """Note that there is no complete answer. Known samples stay until they are too old."""
@@ -149,16 +148,16 @@ class UsageHistory:
         with self._lock:
             others = FirstNames(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
             besides = self._overheads.least(nodes, now)
-            sentences = (*self._warnings, *describe_gaps(gaps, others, self._limits.max_age))
+            sentences = (*self._warnings, *describe_gaps(gaps, others, self._settings.max_age))
         return MeasuredUsage(nodes, pods, workloads, sentences, besides)
 
     def _sample(self, row: Usage) -> UsageSample | None:
         self._rejected.rows += 1
         if row.timestamp is None:
             self._rejected.timeless.add(_title(row))
-        elif row.timestamp < self._rejected.asked - self._limits.max_age:
+        elif row.timestamp < self._rejected.asked - self._settings.max_age:
             self._rejected.old.add(_title(row))
-        elif row.timestamp > latest_time(self._rejected.asked, self._limits):
+        elif row.timestamp > latest_time(self._rejected.asked, self._settings):
             self._rejected.ahead.add(_title(row))
         else:
             known = dict(row.usage)

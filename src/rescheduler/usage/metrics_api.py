@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,13 +19,12 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.model.objects import Usage
 from rescheduler.model.quantity import QuantityError, amount
 from rescheduler.model.time import InstantError, parse_instant
+from rescheduler.usage.samples import Take
 
 METRICS = tuple(resource for resource in RESOURCES if resource.group == "metrics.k8s.io")
 _AT_ONCE = 500
 _SHOWN = 3  # warnings about single objects
 _INSTALL = "install metrics-server (https://github.com/kubernetes-sigs/metrics-server), or set usage.source: prometheus"
-
-Take = Callable[[Sequence[Usage]], None]
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -48,10 +46,6 @@ class _Measurement(msgspec.Struct, gc=False):
 
 
 _MEASUREMENT = msgspec.json.Decoder(_Measurement)
-
-
-class MetricsMissingError(ClusterError):
-    """metrics.k8s.io is not available; the message says what to do."""
 
 
 class MetricsApi:
@@ -105,10 +99,10 @@ def _row(kind: str, part: memoryview) -> Usage:
 
 def _explain(error: ApiError, resource: ApiResource) -> ClusterError:
     if error.status == 404:
-        return MetricsMissingError(f"the cluster has no metrics.k8s.io; {_INSTALL}")
+        return ClusterError(f"the cluster has no metrics.k8s.io; {_INSTALL}")
     if error.status == 503:
-        return MetricsMissingError(f"metrics.k8s.io is registered, but its server does not answer ({error.message})")
+        return ClusterError(f"metrics.k8s.io is registered, but its server does not answer ({error.message})")
     if error.status == 403:
         rule = f'{{apiGroups: ["{resource.group}"], resources: ["nodes", "pods"], verbs: ["list"]}}'
-        return MetricsMissingError(f"you may not list {resource.kind} ({error.message}); ask for the rule {rule}")
+        return ClusterError(f"you may not list {resource.kind} ({error.message}); ask for the rule {rule}")
     return error

@@ -28,7 +28,7 @@ from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Usage
 from rescheduler.model.quantity import MAX
 from rescheduler.model.time import format_duration
-from rescheduler.usage.samples import FirstNames, QueryError, Take, UsageError, UsageFileError
+from rescheduler.usage.samples import FirstNames, QueryError, Take, UsageError
 
 _LONGEST = 200  # characters of foreign text in a sentence
 
@@ -174,36 +174,6 @@ def _shown(labels: _Labels) -> str:
     return f"{{{', '.join(given)}}}"[:_LONGEST]
 
 
-class PrometheusCredentials:
-    """The token and the TLS context for one Prometheus; files are read again when they change."""
-
-    def __init__(self, access: PrometheusAccess) -> None:
-        self._token_path = access.bearer_token_file
-        self._token = RereadFile(Path(access.bearer_token_file), _field("bearerTokenFile"))
-        ca, certificate = _pem("caFile", access.ca_file), _pem("certificateFile", access.certificate_file)
-        key = _pem("keyFile", access.key_file)
-        insecure = access.insecure_skip_verify
-        # As lower case, because TlsContexts asks whether this is https.
-        self._tls = TlsContexts(Connection(access.url.lower(), "usage.prometheus.url", ca=ca, insecure=insecure))
-        self._pair = (PemSource(certificate), PemSource(key)) if certificate and key else None
-
-    def token(self) -> str:
-        """Return the current bearer token; empty if none is configured."""
-        if not self._token_path:
-            return ""
-        token = self._token.read().decode("utf-8", "replace").strip()
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise AuthError(
-                f"{_field('bearerTokenFile')}: {self._token_path} does not hold a token, in one line of ASCII"
-            )
-        return token
-
-    def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context; None for a server without TLS."""
-        pair = self._pair
-        return self._tls.context(CertificatePair(pair[0].read(), pair[1].read(), _field("keyFile")) if pair else None)
-
-
 def _field(name: str) -> str:
     return f"usage.prometheus.{name}"
 
@@ -223,10 +193,6 @@ _CURES = {
 }
 
 
-class PrometheusError(UsageError):
-    """A Prometheus that cannot be reached, or refuses; the message has its address and the cure."""
-
-
 class Prometheus:
     """A source of usage: one Prometheus; an async context manager."""
 
@@ -234,7 +200,13 @@ class Prometheus:
         """`at` is the time of the queries; None for now."""
         self._access = access
         self._at = at
-        self._credentials = PrometheusCredentials(access)
+        self._token = RereadFile(Path(access.bearer_token_file), _field("bearerTokenFile"))
+        ca, certificate = _pem("caFile", access.ca_file), _pem("certificateFile", access.certificate_file)
+        key = _pem("keyFile", access.key_file)
+        # As lower case, because TlsContexts asks whether this is https.
+        connection = Connection(access.url.lower(), "usage.prometheus.url", ca=ca, insecure=access.insecure_skip_verify)
+        self._tls = TlsContexts(connection)
+        self._pair = (PemSource(certificate), PemSource(key)) if certificate and key else None
         self._session: aiohttp.ClientSession | None = None
         self._place = _without_secrets(access.url)
         queries = access.queries
@@ -291,9 +263,9 @@ class Prometheus:
         if self._session is None:
             raise RuntimeError("Prometheus is used outside `async with`")
         try:
-            token, context = self._credentials.token(), self._credentials.context()
+            token, context = self._read_token(), self._tls_context()
         except AuthError as error:
-            raise UsageFileError(str(error)) from error
+            raise UsageError(str(error)) from error
         headers = {"Accept": "application/json", "User-Agent": f"rescheduler/{__version__}"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -314,9 +286,24 @@ class Prometheus:
         except TimeoutError as error:
             waited = format_duration(self._access.timeout)
             cure = "raise usage.prometheus.timeout, or give a query that asks for less"
-            raise PrometheusError(f"{self._place} does not answer {query.field} in {waited}; {cure}") from error
+            raise UsageError(f"{self._place} does not answer {query.field} in {waited}; {cure}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise PrometheusError(f"{self._place} {_cause(error)}") from error
+            raise UsageError(f"{self._place} {_cause(error)}") from error
+
+    def _read_token(self) -> str:
+        """Read the bearer token, from its file as it is now; empty if none is configured."""
+        path = self._access.bearer_token_file
+        if not path:
+            return ""
+        token = self._token.read().decode("utf-8", "replace").strip()
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise AuthError(f"{_field('bearerTokenFile')}: {path} does not hold a token, in one line of ASCII")
+        return token
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        """Return the TLS context, of the files as they are now; None for a server without TLS."""
+        pair = self._pair
+        return self._tls.context(CertificatePair(pair[0].read(), pair[1].read(), _field("keyFile")) if pair else None)
 
     async def _body(self, response: aiohttp.ClientResponse, query: PrometheusQuery) -> bytes:
         body = bytearray()
@@ -324,18 +311,18 @@ class Prometheus:
             body += chunk
             if len(body) > LARGEST:
                 cure = f"give a usage.prometheus.queries.{query.field} that sums by node or pod"
-                raise PrometheusError(f"{self._place}: the answer exceeds {LARGEST // 2**20} MiB; {cure}")
+                raise UsageError(f"{self._place}: the answer exceeds {LARGEST // 2**20} MiB; {cure}")
         return bytes(body)
 
     def _refused(self, response: aiohttp.ClientResponse, body: bytes, query: PrometheusQuery) -> UsageError:
         if response.status < 400:
             target = _without_secrets(response.headers.get("Location", ""))
             cure = "redirects are not followed: set usage.prometheus.url to its real address"
-            return PrometheusError(f"{self._place} redirects to {target or 'nowhere'}; {cure}")
+            return UsageError(f"{self._place} redirects to {target or 'nowhere'}; {cure}")
         if message := error_text(body):  # 400 and 422 concern the query, 503 its timeout
             return QueryError(f"{self._place} refuses usage.prometheus.queries.{query.field}: {message}")
         cure = _CURES.get(response.status, "look at its log")
-        return PrometheusError(f"{self._place} answers {response.status} {response.reason}; {cure}")
+        return UsageError(f"{self._place} answers {response.status} {response.reason}; {cure}")
 
 
 async def _make_rows(kind: str, found: dict[PrometheusQuery, QueryResult], take: Take) -> None:

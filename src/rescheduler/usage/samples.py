@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Usage
 from rescheduler.model.shape import Requests
@@ -39,22 +40,12 @@ class UsageSample:
     amounts: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SampleLimits:
-    """Which samples count, in seconds: those of the last `window`, if the newest is not older than `max_age`."""
-
-    window: float
-    max_age: float
-    interval: float
-    """The intended distance of samples: the time that a sample stands for if there is none before it."""
-
-
 class SampleStore:
-    """The samples of many keys."""
+    """The samples of many keys. Those of the last `window` count, if the newest is not older than `max_age`."""
 
-    def __init__(self, limits: SampleLimits) -> None:
-        self.limits = limits
-        self._cell = limits.window / CELLS
+    def __init__(self, settings: UsageSettings) -> None:
+        self._settings = settings
+        self._cell = settings.window / CELLS
         self._names: dict[str, dict[str, int]] = {}  # by namespace: a tuple for each pod would cost 8 MB
         self._used = 0
         self._times, self._amounts = _empty(_FEWEST)
@@ -105,12 +96,12 @@ class SampleStore:
         order = np.argsort(times, axis=1)
         times = np.take_along_axis(times, order, axis=1)
         amounts = np.take_along_axis(self._amounts[rows], order[:, :, None], axis=1)
-        counts = (times > _NEVER) & (times >= since[:, None]) & (times <= latest_time(now, self.limits))
-        within = counts & (times > now - self.limits.window)
+        counts = (times > _NEVER) & (times >= since[:, None]) & (times <= latest_time(now, self._settings))
+        within = counts & (times > now - self._settings.window)
         before = np.concatenate([np.full((len(times), 1), _NEVER), times[:, :-1]], axis=1)
         follows = np.concatenate([np.zeros((len(times), 1), dtype=bool), counts[:, :-1]], axis=1)
         with np.errstate(invalid="ignore"):
-            span = np.where(follows, np.minimum(times - before, self.limits.max_age), self.limits.interval)
+            span = np.where(follows, np.minimum(times - before, self._settings.max_age), self._settings.interval)
         means = np.full((len(times), len(MEASURED)), np.nan)
         for at in range(len(MEASURED)):
             column = amounts[:, :, at]
@@ -118,7 +109,7 @@ class SampleStore:
             newest = np.where(known, times, _NEVER).max(axis=1)
             # If the window is shorter than max_age, the newest one may be before it, and counts alone.
             chosen = known & (within | (times == newest[:, None]))
-            means[:, at] = _weighted(column, span, chosen, newest >= now - self.limits.max_age)
+            means[:, at] = _weighted(column, span, chosen, newest >= now - self._settings.max_age)
         return means
 
     def forget_before(self, time: float) -> None:
@@ -167,9 +158,9 @@ def _known_of(amounts: Sequence[int]) -> Requests:
     return tuple((name, amount) for name, amount in zip(MEASURED, amounts, strict=True) if amount >= 0)
 
 
-def latest_time(now: float, limits: SampleLimits) -> float:
+def latest_time(now: float, settings: UsageSettings) -> float:
     """Return the latest time that a sample may have: clocks of nodes differ a little."""
-    return now + max(_AHEAD, limits.interval)
+    return now + max(_AHEAD, settings.interval)
 
 
 def _empty(keys: int) -> tuple[Floats, Any]:
@@ -191,10 +182,6 @@ def _weighted(amounts: Floats, span: Floats, chosen: NDArray[np.bool_], fresh: N
 
 class UsageError(Exception):
     """Usage could not be read; the message has the source and the cure."""
-
-
-class UsageFileError(UsageError):
-    """A token, certificate or key that cannot be read or loaded."""
 
 
 class QueryError(UsageError):

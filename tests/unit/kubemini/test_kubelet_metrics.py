@@ -12,10 +12,11 @@ from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, NODE, POD
 from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Usage
-from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
+from rescheduler.usage.metrics_api import MetricsApi
 
 CPU, MEMORY = "simulate.rescheduler.io/cpu-usage", "simulate.rescheduler.io/memory-usage"
 
@@ -53,12 +54,12 @@ async def rows_of(client: ApiClient) -> dict[str, dict[str, int]]:
 
 async def test_metrics_are_served_only_between_serve_and_end(tmp_path: Path) -> None:
     async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
-        with pytest.raises(MetricsMissingError):
+        with pytest.raises(ClusterError):
             await rows_of(client)
         cluster.serve_metrics()
         assert await rows_of(client) == {}
         cluster.end_metrics()
-        with pytest.raises(MetricsMissingError):
+        with pytest.raises(ClusterError):
             await rows_of(client)
 
 

@@ -11,10 +11,10 @@ from typing import Self
 import structlog
 
 from rescheduler.config.schema import UsageSettings
+from rescheduler.kube.errors import ClusterError
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
-from rescheduler.usage.metrics_api import MetricsMissingError
 from rescheduler.usage.samples import Take, UsageError
 from tests.support.builders import NOW, cluster, node
 from tests.support.virtual_time import in_virtual_time
@@ -102,7 +102,7 @@ async def test_an_error_of_our_own_is_told_like_one_of_the_source() -> None:
 
 @in_virtual_time
 async def test_no_error_ends_it_and_what_is_known_stays() -> None:
-    errors = [NOTHING, MetricsMissingError("no metrics.k8s.io"), ZeroDivisionError("a bug"), OSError("broken")]
+    errors = [NOTHING, ClusterError("no metrics.k8s.io"), ZeroDivisionError("a bug"), OSError("broken")]
     source = Scripted([of_node("a")], *errors, [of_node("a", 900)])
     loop = metering(source)
     with structlog.testing.capture_logs() as logs:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Usage
 from rescheduler.model.time import format_instant
-from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
+from rescheduler.usage.metrics_api import MetricsApi
 from tests.support.api_server import Answer, ApiServer, api_server, list_answer, status_answer
 from tests.support.builders import NOW
 from tests.support.kubeconfigs import RecordedWaits, connection
@@ -100,7 +100,7 @@ async def test_an_object_that_makes_no_sense_costs_only_itself(tmp_path: Path) -
 async def test_where_it_is_not_served_the_cure_is_named(tmp_path: Path, answer: Answer, said: str) -> None:
     async with api_server() as server:
         server.script(NODES, answer)
-        with pytest.raises(MetricsMissingError) as caught:
+        with pytest.raises(ClusterError) as caught:
             await read(server, tmp_path)
     assert said in str(caught.value)
     assert len(server.seen) == 1  # asked again with the next round, not at once

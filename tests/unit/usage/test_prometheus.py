@@ -14,7 +14,7 @@ from rescheduler.config.schema import PrometheusAccess, PrometheusQueries
 from rescheduler.model.objects import Usage
 from rescheduler.usage import prometheus as module
 from rescheduler.usage.prometheus import Prometheus
-from rescheduler.usage.samples import UsageError, UsageFileError
+from rescheduler.usage.samples import UsageError
 from tests.support.api_server import Answer, ApiServer, Issued, api_server, authority
 from tests.support.builders import NOW
 from tests.support.tls import strict_by_default
@@ -174,7 +174,7 @@ async def test_files_that_are_no_good_are_named(tmp_path: Path, files: Mapping[s
     for name, content in (("junk", b"junk"), ("crt", pair.certificate), ("locked", pair.key)):
         (tmp_path / name).write_bytes(content)
     fields = {field: str(tmp_path / name) for field, name in files.items()}
-    with pytest.raises(UsageFileError, match=said):
+    with pytest.raises(UsageError, match=said):
         await asked(replace(PrometheusAccess("https://127.0.0.1:1"), **fields))  # type: ignore[arg-type]
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.config.schema import UsageSettings
 from rescheduler.model.json import ObjectKey
-from rescheduler.usage.samples import CELLS, SampleLimits, SampleStore, UsageSample, amounts_of
+from rescheduler.usage.samples import CELLS, SampleStore, UsageSample, amounts_of
 
 NOW = 1_800_000_000.0
-REACH = SampleLimits(window=300.0, max_age=180.0, interval=30.0)
+REACH = UsageSettings(window=300.0, max_age=180.0, interval=30.0)
 WEB: ObjectKey = ("default", "web")
 
 amounts = st.integers(0, 2**45).map(float)
@@ -22,7 +23,7 @@ ages = st.floats(0.0, 179.0)
 sampled = st.lists(st.tuples(ages, amounts, amounts), min_size=1, max_size=40)
 
 
-def kept(samples: Sequence[UsageSample], reach: SampleLimits = REACH) -> SampleStore:
+def kept(samples: Sequence[UsageSample], reach: UsageSettings = REACH) -> SampleStore:
     found = SampleStore(reach)
     found.put(samples)
     return found
@@ -91,7 +92,7 @@ def test_where_the_newest_is_too_old_nothing_is_known() -> None:
 
 
 def test_a_window_shorter_than_the_greatest_age_still_lets_the_newest_count() -> None:
-    short = SampleLimits(window=20.0, max_age=180.0, interval=10.0)
+    short = UsageSettings(window=20.0, max_age=180.0, interval=10.0)
     assert mean(kept([sample(150, 900), sample(100, 100)], short))[0] == 100
 
 
