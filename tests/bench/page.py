@@ -205,7 +205,6 @@ class Bench:
             ("a measurement of all pods", lambda: loads.use_measured(measured)),
         ):
             await _watched(name, work)
-        await plans.end()
 
     def _measured(self) -> tuple[NodeStatsTracker, MeasuredUsage]:
         """The same cluster by measured use, and a measurement: every pod uses half of what it asks."""

@@ -66,8 +66,9 @@ class RecentFailures:
         self._reasons = reasons
         self._now = now
         self._by_owner: dict[ObjectKey, dict[str, RecentFailure]] = {}
-        self._by_pod: dict[ObjectKey, RecentFailure] = {}
-        self._gone: deque[RecentFailure] = deque()
+        self._failed: dict[ObjectKey, str] = {}
+        """The UIDs of pods that have failed and still exist."""
+        self._in_order: deque[RecentFailure] = deque()
 
     def __len__(self) -> int:
         """The number of pods that are remembered."""
@@ -81,15 +82,14 @@ class RecentFailures:
     def changed(self, key: ObjectKey) -> None:
         """Update a pod that has changed or gone."""
         row: Pod | None = self._cache.row("Pod", key)
-        known = self._by_pod.get(key)
         failure = self._read_failure(row) if row is not None and row.phase == "Failed" else None
         if failure is None:
-            if known is not None:
-                self._forget(key)
-        elif known is None or known.uid != failure.uid:  # an update of the same failure is not newer
-            self._forget(key)
-            self._by_pod[key] = failure
+            self._failed.pop(key, None)
+        elif self._failed.get(key) != failure.uid:  # an update of the same failure is not newer
+            self._failed[key] = failure.uid
             self._by_owner.setdefault(failure.owner, {})[failure.uid] = failure
+            self._in_order.append(failure)
+        self._forget_old()
 
     def _read_failure(self, row: Pod) -> RecentFailure | None:
         """Read what a failed pod says about its node, if anything."""
@@ -100,16 +100,13 @@ class RecentFailures:
             return None
         return RecentFailure(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
-    def _forget(self, key: ObjectKey) -> None:
-        """Keep a failure whose pod is gone, or replaced, until it is no longer recent."""
-        failure = self._by_pod.pop(key, None)
-        if failure is not None:
-            self._gone.append(failure)
+    def _forget_old(self) -> None:
         oldest = self._now() - JUST_NOW
-        while self._gone and self._gone[0].seen <= oldest:
-            stale = self._gone.popleft()
+        while self._in_order and self._in_order[0].seen <= oldest:
+            stale = self._in_order.popleft()
             siblings = self._by_owner.get(stale.owner, {})
-            siblings.pop(stale.uid, None)
+            if siblings.get(stale.uid) is stale:
+                del siblings[stale.uid]
             if not siblings:
                 self._by_owner.pop(stale.owner, None)
 

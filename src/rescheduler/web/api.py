@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
 from aiohttp import web
 
+from rescheduler.model.json import Json
+from rescheduler.model.objects import Node
 from rescheduler.web import views
 from rescheduler.web.plans import TimedPlan
 from rescheduler.web.push import Broadcaster, EventHub
@@ -108,23 +110,21 @@ class Api:
 
     def install(self, app: web.Application) -> None:
         """Add the routes to an application."""
-        for path, handler in (
-            ("/", self._files.index),
-            ("/page/{path:.+}", self._files.file),
-            ("/api/overview", self._overview),
-            ("/api/nodes", self._nodes),
-            ("/api/nodes/{name}", self._node),
-            ("/api/spread", self._spread),
-            ("/api/plan", self._get_plan),
-            ("/api/migrations", self._migrations),
-            ("/api/pods/{namespace}/{name}", self._pod),
-            ("/api/search", self._search),
-            ("/api/config", self._config),
-            ("/api/captions", self._captions),
-            ("/api/outcomes", self._outcomes),
-            ("/api/live", self._live),
-        ):
-            app.router.add_get(path, handler)
+        get = app.router.add_get
+        get("/", self._files.index)
+        get("/page/{path:.+}", self._files.file)
+        get("/api/overview", self._show(views.overview))
+        get("/api/nodes", self._nodes)
+        get("/api/nodes/{name}", self._node)
+        get("/api/spread", self._show(views.spread))
+        get("/api/plan", self._get_plan)
+        get("/api/migrations", self._show(views.migrations))
+        get("/api/pods/{namespace}/{name}", self._pod)
+        get("/api/search", self._search)
+        get("/api/config", self._config)
+        get("/api/captions", self._show(lambda state: views.captions()))
+        get("/api/outcomes", self._outcomes)
+        get("/api/live", self._live)
         app.cleanup_ctx.append(self._beating)
         app.on_shutdown.append(self._end)
 
@@ -134,14 +134,16 @@ class Api:
         for each in running:
             each.cancel()
         await asyncio.wait(running)
-        await self._state.plans.end()
 
     async def _end(self, app: web.Application) -> None:
         """End streams before the server waits for open requests: they never end by themselves."""
         self._hub.end()
 
-    async def _overview(self, request: web.Request) -> web.Response:
-        return await json_response(request, views.overview(self._state))
+    def _show(self, view: Callable[[PageState], Json]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handler(request: web.Request) -> web.Response:
+            return await json_response(request, view(self._state))
+
+        return handler
 
     async def _nodes(self, request: web.Request) -> web.Response:
         of = (self._state.loads.changes, self._broadcaster.revision)
@@ -153,13 +155,10 @@ class Api:
         loads, name = self._state.loads, request.match_info["name"]
         pods = loads.pods_on(name)
         objections = await self._state.plans.objections(pods, lambda: _is_there(request)) if pods else []
-        found = loads.node(name)
+        found: Node | None = self._state.cache.row("Node", name)
         if found is None:
             raise HttpError(404, f"there is no node {_shown(name)}: it may have been deleted")
         return await json_response(request, views.node(self._state, found, pods, objections))
-
-    async def _spread(self, request: web.Request) -> web.Response:
-        return await json_response(request, {"samples": [views.sample(each) for each in self._state.samples.all()]})
 
     async def _get_plan(self, request: web.Request) -> web.Response:
         planned = await self._state.plans.get(lambda: _is_there(request))
@@ -167,12 +166,9 @@ class Api:
             self._plan = planned, await asyncio.to_thread(views.document_plan, planned.plan)
         return await json_response(request, views.plan(self._state, *self._plan, self._state.moves.awaiting()))
 
-    async def _migrations(self, request: web.Request) -> web.Response:
-        return await json_response(request, views.migrations(self._state))
-
     async def _pod(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        if self._state.loads.pod((namespace, name)) is None:
+        if self._state.cache.row("Pod", (namespace, name)) is None:
             raise HttpError(404, f"there is no pod {_shown(f'{namespace}/{name}')}: it may have been moved or deleted")
         return await json_response(
             request, await self._state.plans.explain((namespace, name), lambda: _is_there(request))
@@ -195,9 +191,6 @@ class Api:
         if self._configuration is None or self._configuration[0] != live_config.revision:
             self._configuration = live_config.revision, JsonBody(encode_json(views.configuration(live_config)))
         return await json_response(request, self._configuration[1])
-
-    async def _captions(self, request: web.Request) -> web.Response:
-        return await json_response(request, views.captions())
 
     async def _outcomes(self, request: web.Request) -> web.Response:
         async with self._one_outcome:

@@ -303,7 +303,6 @@ class NodeStatsTracker:
     def __init__(self, cache: ClusterCache, policy: Policy) -> None:
         self._cache = cache
         self._rules = ThresholdRules(policy)
-        self._nodes: dict[str, Node] = {}
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[ObjectKey, Pod] = {}
         self._on: dict[str, set[ObjectKey]] = {}
@@ -328,20 +327,12 @@ class NodeStatsTracker:
     @property
     def nodes(self) -> int:
         """The number of nodes."""
-        return len(self._nodes)
+        return len(self._infos)
 
     @property
     def pods(self) -> int:
         """The number of pods."""
         return len(self._pods)
-
-    def node(self, name: str) -> Node | None:
-        """Get a node."""
-        return self._nodes.get(name)
-
-    def pod(self, key: ObjectKey) -> Pod | None:
-        """Get a pod."""
-        return self._pods.get(key)
 
     @property
     def utilization(self) -> Utilization:
@@ -392,10 +383,10 @@ class NodeStatsTracker:
         self._rules = ThresholdRules(policy)
         if before.resources != self._rules.resources or before.policy.utilization is not policy.utilization:
             self._sums, self._next = self._make_sums(None), None
-        self._infos = {name: NodeInfo.of(node, self._rules) for name, node in self._nodes.items()}
+        self._infos = {name: NodeInfo.of(self._cache.row("Node", name), self._rules) for name in self._infos}
         self._table = self._stats = None
         self.layout += 1
-        for name in self._nodes:
+        for name in self._infos:
             self.touch(name)
 
     async def use_measured(self, measured: MeasuredUsage | None) -> None:
@@ -425,7 +416,7 @@ class NodeStatsTracker:
 
     def _index(self) -> dict[str, int]:
         if self._indexes is None:
-            self._indexes = {name: index for index, name in enumerate(sorted(self._nodes))}
+            self._indexes = {name: index for index, name in enumerate(sorted(self._infos))}
         return self._indexes
 
     def _on_change(self, kind: str, key: ObjectKey | str, version: str) -> None:
@@ -435,24 +426,19 @@ class NodeStatsTracker:
             self._update_node(key)
 
     def _update_node(self, name: str) -> None:
-        before, node = self._nodes.get(name), self._cache.row("Node", name)
-        if before == node:
+        node: Node | None = self._cache.row("Node", name)
+        before, info = self._infos.pop(name, None), NodeInfo.of(node, self._rules) if node is not None else None
+        if info is not None:
+            self._infos[name] = info
+        if before == info:
             return  # heartbeats change nothing that is shown
         self._table = self._stats = None
         self.touch(name)
-        info_before = self._infos.pop(name, None)
-        if node is None:
-            del self._nodes[name]
-            self._indexes = None
-            self.layout += 1
-            return
-        self._nodes[name] = node
-        self._infos[name] = info = NodeInfo.of(node, self._rules)
-        if info_before is None or info_before.layout != info.layout:
-            self.layout += 1
-        if before is None:
+        if before is None or info is None:
             self._indexes = None
             self._mark_stale(name)
+        if before is None or info is None or before.layout != info.layout:
+            self.layout += 1
 
     def _update_pod(self, key: ObjectKey) -> None:
         before, pod = self._pods.get(key), self._cache.row("Pod", key)
@@ -471,7 +457,7 @@ class NodeStatsTracker:
         elif before is None or pod is None or (before.held == pod.held and before.finished == pod.finished):
             return  # nothing that counts has changed
         for each in (before, pod):
-            if each is not None and not each.finished and (name := each.node or each.nominated) in self._nodes:
+            if each is not None and not each.finished and (name := each.node or each.nominated) in self._infos:
                 self._mark_stale(name)
                 self._stats = None
                 self.touch(name)

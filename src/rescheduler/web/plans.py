@@ -40,42 +40,27 @@ def always() -> bool:
 
 
 class WorkLane:
-    """Runs one computation at a time. Threads cannot be stopped, so work that has started always ends.
+    """Runs one computation at a time; those whose client has gone meanwhile are not started.
 
-    Work whose client has gone is not started.
+    A thread cannot be stopped, but requests are not cancelled while the server runs, so nothing begins beside it.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._requests = 0
 
     async def run(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted = always) -> Found:
         """Run the work when its turn comes."""
-        if len(self._tasks) >= self._most:
+        if self._requests >= _MOST:
             raise HttpError(503, "too many slow requests at once: try again", Retry_After="2")
-        task = asyncio.create_task(self._in_turn(work, wanted))
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-        return await asyncio.shield(task)
-
-    async def end(self) -> None:
-        """Start nothing more. A busy thread ends by itself."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _in_turn(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted) -> Found:
-        async with self._turn:
-            if not wanted():
-                raise HttpError(408, "the client has gone")
-            return await work()
-
-    def _over(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # the request has it; without a request it does not matter
+        self._requests += 1
+        try:
+            async with self._turn:
+                if not wanted():
+                    raise HttpError(408, "the client has gone")
+                return await work()
+        finally:
+            self._requests -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +197,6 @@ class PlanCache:
         self._planner = self._guards = None
         if not self._leading():
             self.newest = None  # the next request makes another one
-
-    async def end(self) -> None:
-        """Plan nothing more."""
-        await self._plan_lane.end()
-        await self._guard_lane.end()
-        self._planner = self._guards = None
 
     def _is_stale(self) -> bool:
         """Whether a new plan is due. A leader's cycle brings its own, unless it has stopped."""

@@ -7,7 +7,6 @@ too slow is cut off, and comes back by itself.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
@@ -45,8 +44,7 @@ class Subscriber:
 
     def __init__(self, hang_up: Callable[[], None]) -> None:
         self._hang_up = hang_up
-        self._messages: deque[bytes] = deque()
-        self._bytes = 0
+        self._events = bytearray()
         self._woken = asyncio.Event()
         self.over = False
         self.sending = False
@@ -56,17 +54,16 @@ class Subscriber:
         """Send an event soon; a page that is too far behind is cut off."""
         if self.over:
             return
-        if self._bytes + len(event) > _BEHIND:
+        if len(self._events) + len(event) > _BEHIND:
             self.end()
             return
-        self._messages.append(event)
-        self._bytes += len(event)
+        self._events += event
         self._woken.set()
 
     def end(self) -> None:
         """Send nothing more. A page that does not take what it was sent would not see the end either: hang up."""
         self.over = True
-        self._messages.clear()
+        self._events.clear()
         self._woken.set()
         if self.sending:
             self._hang_up()
@@ -79,9 +76,8 @@ class Subscriber:
         self._woken.clear()
         if self.over:
             return b""
-        events = b"".join(self._messages)
-        self._messages.clear()
-        self._bytes = 0
+        events = bytes(self._events)
+        self._events.clear()
         return events or _COMMENT
 
 

@@ -95,8 +95,9 @@ async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
     runner = web.AppRunner(pages.application(), shutdown_timeout=_LAST_ANSWERS)
     await runner.setup()
     try:
+        assert runner.server is not None  # noqa: S101 - the runner has been set up
         try:
-            listener = await asyncio.get_running_loop().create_server(_Bounded(runner.server), address, port)
+            listener = await asyncio.get_running_loop().create_server(_bounded(runner.server), address, port)
         except OSError as error:
             why = error.strerror or error
             raise ClusterError(f"web: cannot listen on {address}:{port}: {why}; configure another port") from error
@@ -110,28 +111,25 @@ async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
         await runner.cleanup()
 
 
-class _Bounded:
-    """Accepts connections, but closes the oldest when there are too many, so that one client cannot keep others out.
+def _bounded(server: web.Server) -> Callable[[], web.RequestHandler]:
+    """Accept connections, but close the oldest when there are too many, so that one client cannot keep others out.
 
     A page that loses its stream of events this way reconnects by itself.
     """
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, server: web.Server | None) -> None:
-        assert server is not None  # noqa: S101 - the runner has been set up
-        self._server = server
-        self._loop = asyncio.get_running_loop()
-
-    def __call__(self) -> web.RequestHandler:
-        known = self._server.connections
-        for oldest in known[: max(0, len(known) + 1 - _CONNECTIONS)]:
+    def accept() -> web.RequestHandler:
+        for oldest in server.connections[: 1 - _CONNECTIONS]:
             oldest.force_close()
         return _Connection(
-            self._server,
-            loop=self._loop,
+            server,
+            loop=loop,
             access_log=None,  # type: ignore[arg-type]  # None is allowed, though the type does not say so
             logger=_wire_log,
             max_field_size=_LONGEST_HEADER,
         )
+
+    return accept
 
 
 class _Connection(web.RequestHandler):

@@ -151,7 +151,7 @@ def migration_row(state: PageState, migration: PodMigration) -> Json:
     """The row of a migration."""
     order, progress = migration.spec, migration.status
     method = progress.method or order.fixed_method
-    pod = state.loads.pod((migration.namespace, order.pod.name))
+    pod: Pod | None = state.cache.row("Pod", (migration.namespace, order.pod.name))
     owner = progress.workload or progress.controller
     workload = str(owner) if owner is not None else workload_of(state.cache, pod) if pod is not None else ""
     passed = state.moves.history((migration.namespace, migration.name))
@@ -332,7 +332,7 @@ async def _pods(state: PageState, wanted: str) -> tuple[list[Json], int]:
 
 
 def _node(state: PageState, key: ObjectKey) -> str:
-    pod = state.loads.pod(key)
+    pod: Pod | None = state.cache.row("Pod", key)
     return pod.node if pod is not None else ""  # it was deleted meanwhile
 
 
@@ -360,7 +360,7 @@ async def outcomes(state: PageState) -> Json:
 def _is_there(state: PageState, key: WorkloadKey) -> bool:
     kind, namespace, name = key
     if kind == "Pod":
-        return state.loads.pod((namespace, name)) is not None
+        return state.cache.row("Pod", (namespace, name)) is not None
     return kind not in WORKLOADS or state.cache.row(kind, key) is not None
 
 
@@ -442,6 +442,11 @@ def sample(taken: SpreadSample) -> Json:
         "hotNodes": taken.spread.hot_nodes,
         "completed": taken.completed,
     }
+
+
+def spread(state: PageState) -> Json:
+    """What `/api/spread` returns."""
+    return {"samples": [sample(each) for each in state.samples.all()]}
 
 
 def _window(state: PageState) -> Json | None:

@@ -145,7 +145,7 @@ def pictured(loads: NodeStatsTracker) -> ClusterLoad:
 
 def _is_known(loads: NodeStatsTracker, resource: str) -> bool:
     """Whether anybody has or asks for it: a plan says nothing about what nobody has heard of."""
-    nodes, pods = loads._nodes.values(), loads._pods.values()
+    nodes, pods = loads._cache.rows("Node"), loads._pods.values()
     asked = (name for each in pods for name, _ in each.shape.requests)
     return resource in {*asked, *(name for each in nodes for name, _ in each.allocatable)}
 
@@ -253,7 +253,7 @@ async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_o
     loads.touched.clear()
     await loads.use_measured(MeasuredUsage(pods={("shop", "p"): (("cpu", 7), ("memory", 1))}))
     assert loads.touched == {"a", "b"}
-    found = loads.pod(("shop", "p"))
+    found = cache.row("Pod", ("shop", "p"))
     assert found is not None
     assert loads.usage(found) == (("cpu", 7), ("memory", 1))
     await loads.use_measured(None)
