@@ -143,7 +143,7 @@ def chunks(path: Path) -> Iterator[bytes]:
 async def measured(folder: Path) -> Figures:
     """The copy first, because its peak of memory is measured; then the floor."""
     script, cache = Script(folder), ClusterCache("the benchmark")
-    reflectors = [Reflector(cast("ApiClient", script), KINDS[kind], cache.sink(kind)) for kind in FED]
+    reflectors = [Reflector(cast("ApiClient", script), KINDS[kind].path, cache.sink(kind)) for kind in FED]
     imports = _peak_mb()
     started = time.process_time()
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]

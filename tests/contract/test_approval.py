@@ -7,8 +7,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from rescheduler.kube.approval import ApprovalOutcome, add_group_members, approve, reject
-from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.migrations import ApprovalOutcome, MigrationClient, add_group_members, approve, reject
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, PodMigration

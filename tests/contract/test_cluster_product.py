@@ -11,7 +11,7 @@ import pytest
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lister import list_cluster
+from rescheduler.kube.objects import list_cluster
 from tests.support.both_clusters import ClusterUnderTest, Space, names
 from tests.support.cli import succeeded
 from tests.support.manifests import deployment

@@ -22,7 +22,7 @@ from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lister import list_cluster
+from rescheduler.kube.objects import list_cluster
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.both_clusters import ClusterUnderTest, Space
@@ -81,7 +81,7 @@ class Copy:
         self.cache = ClusterCache(connection.source)
         backoff = Backoff(first=0.05, longest=0.5)
         self.reflectors = {
-            resource.kind: Reflector(client, resource, self.cache.sink(resource.kind), backoff)
+            resource.kind: Reflector(client, resource.path, self.cache.sink(resource.kind), backoff)
             for resource in resources
         }
         self._connection = connection
@@ -240,7 +240,7 @@ async def test_when_the_past_is_forgotten_it_lists_anew_and_drops_what_went_unse
     cluster: ClusterUnderTest, space: Space, fresh_kind: Widgets, streams: bool
 ) -> None:
     # What a ReplicaSet and a widget have in common, name and labels, is all that is looked at here.
-    resource = ApiResource("ReplicaSet", f"{fresh_kind.group}/v1", f"/apis/{fresh_kind.group}/v1/widgets")
+    resource = ApiResource("ReplicaSet", f"{fresh_kind.group}/v1", "widgets")
     async with (
         proxied(cluster) as proxy,
         following(cluster, (resource,), streams=streams, proxy=proxy) as copy,

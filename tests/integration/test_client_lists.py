@@ -8,7 +8,7 @@ import pytest
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.lister import AT_ONCE, ForbiddenKindsError, list_cluster
+from rescheduler.kube.objects import AT_ONCE, ForbiddenKindsError, list_cluster
 from tests.support.api_server import Answer, ApiServer, api_server, list_answer, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
 

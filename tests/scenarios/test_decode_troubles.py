@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.record import SnapshotRecorder
+from rescheduler.decode.dump import SnapshotRecorder
 from rescheduler.model.objects import HEALTHY, ContainerState, Pod, PodCondition, PodFailure, PodHealth
 from rescheduler.model.time import parse_instant
 from tests.support.dumps import SECRET, Object

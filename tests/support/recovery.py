@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from rescheduler.decode.structs import CRON_JOBS
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -26,7 +27,7 @@ from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.controller import run_beside
-from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Informers
+from rescheduler.runtime.informers import WATCHED, Informers
 from rescheduler.runtime.recovery_controller import RecoveryController
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.informers import informers

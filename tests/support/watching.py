@@ -33,7 +33,7 @@ async def watched(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         cache = ClusterCache("test")
         kinds = [resource for resource in RESOURCES if resource.kind in WATCHED]
-        reflectors = [Reflector(client, resource, cache.sink(resource.kind)) for resource in kinds]
+        reflectors = [Reflector(client, resource.path, cache.sink(resource.kind)) for resource in kinds]
         following = [asyncio.create_task(each.run()) for each in reflectors]
         try:
             async with asyncio.timeout(SECONDS):

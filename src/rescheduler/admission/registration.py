@@ -18,8 +18,15 @@ from rescheduler.admission.certificates import CertificateError, CertificateStat
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import RereadFile
 from rescheduler.kube.errors import Backoff, ClusterError
-from rescheduler.kube.secrets import SecretStore, StoredSecret
-from rescheduler.kube.webhook import WebhookConfiguration, WebhookProbe, WebhookSettings, asks_us, bundle_in
+from rescheduler.kube.webhook import (
+    SecretStore,
+    StoredSecret,
+    WebhookConfiguration,
+    WebhookProbe,
+    WebhookSettings,
+    asks_us,
+    bundle_in,
+)
 from rescheduler.model.json import Json
 
 SETTLE = 30.0  # seconds until every API server surely has a new authority; they watch, so it is mostly one

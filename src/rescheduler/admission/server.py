@@ -26,8 +26,7 @@ from rescheduler.admission.reviews import RequestError
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import RereadFile
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.secrets import SecretStore
-from rescheduler.kube.webhook import WebhookSettings
+from rescheduler.kube.webhook import SecretStore, WebhookSettings
 from rescheduler.runtime.logs import make_wire_logger
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

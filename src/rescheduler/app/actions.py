@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.app import maintenance, move
-from rescheduler.kube.approval import ApprovalOutcome, ApprovalResult, approve
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventRecorder
-from rescheduler.kube.migrations import StaleError
+from rescheduler.kube.migrations import ApprovalOutcome, ApprovalResult, StaleError, approve
 from rescheduler.kube.objects import NotFoundError
 from rescheduler.kube.pause_state import PauseStore
 from rescheduler.migration.events import ObjectEvent, Subject

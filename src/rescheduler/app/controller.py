@@ -29,7 +29,7 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.events import EventQueue, EventRecorder
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.kube.migrations import MigrationClient
-from rescheduler.kube.objects import CommandSender
+from rescheduler.kube.objects import MIGRATIONS, CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.record_owner import RecordOwners
@@ -44,7 +44,7 @@ from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher
 from rescheduler.runtime.controller import Controller, Runnable, finish_before, run_beside
 from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
-from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Informers
+from rescheduler.runtime.informers import WATCHED, Informers
 from rescheduler.runtime.maintenance import CordonController
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.migration_controller import MigrationController

@@ -18,7 +18,6 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from rescheduler.app.planning import InputError, LiveCluster
-from rescheduler.decode.structs import ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, decode_migration
@@ -59,10 +58,11 @@ class FollowedObjects:
     namespace: str = ""
     selection: tuple[tuple[str, str], ...] = ()
 
-    def resource(self) -> ApiResource:
-        """Return the resource to list and watch."""
+    @property
+    def path(self) -> str:
+        """The path to list and watch."""
         query = f"?{urlencode(self.selection)}" if self.selection else ""
-        return ApiResource(self.kind, "", path_of(self.kind, self.namespace) + query)
+        return path_of(self.kind, self.namespace) + query
 
 
 class ChangeSink:
@@ -123,7 +123,7 @@ async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSin
         structlog.configure(
             processors=[structlog.stdlib.filter_by_level, _render], logger_factory=structlog.stdlib.LoggerFactory()
         )
-    tasks = [asyncio.create_task(Reflector(client, part.resource(), sink).run()) for part, sink in followed.items()]
+    tasks = [asyncio.create_task(Reflector(client, part.path, sink).run()) for part, sink in followed.items()]
     end = asyncio.create_task(enough.wait())
     try:
         done, _ = await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import time
@@ -16,9 +15,8 @@ from msgspec import structs
 
 from rescheduler.config.loader import load_defaults, load_file, override
 from rescheduler.config.schema import Configuration, UsageSettings, UsageSource
-from rescheduler.decode.dump import DumpReader
+from rescheduler.decode.dump import DumpReader, SnapshotRecorder
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
-from rescheduler.decode.split import split
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Plan
@@ -33,7 +31,6 @@ from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover, name_mandatory, settings_by_name
 
 if TYPE_CHECKING:
-    from rescheduler.decode.record import SnapshotRecorder
     from rescheduler.kube.connection import Connection
     from rescheduler.planning.explain import Explanation
     from rescheduler.usage.history import UsageHistory
@@ -174,8 +171,6 @@ async def _query_prometheus(history: UsageHistory, settings: UsageSettings, snap
 def record(source: DumpFiles | LiveCluster, out: BinaryIO, now: float | None, progress: Progress) -> SnapshotRecorder:
     """Write what planning reads of a cluster, and nothing else; `out` must be seekable, since lists may restart."""
 
-    from rescheduler.decode.record import SnapshotRecorder  # noqa: PLC0415 - plans record nothing
-
     def make_collector() -> SnapshotRecorder:
         out.seek(0)
         out.truncate()
@@ -293,7 +288,8 @@ async def _list(live: LiveCluster, make_collector: Callable[[], Into], progress:
     """List everything; start over when a list was restarted, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only commands that use a cluster pay for it.
     from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - as said above
-    from rescheduler.kube.lister import list_cluster, list_past_migrations  # noqa: PLC0415 - the same
+    from rescheduler.kube.migrations import list_past_migrations  # noqa: PLC0415 - the same
+    from rescheduler.kube.objects import list_cluster  # noqa: PLC0415 - the same
 
     connection = live.connection()
     async with ApiClient(connection, request_timeout=live.request_timeout) as client:
@@ -341,10 +337,9 @@ class _PageSink(Generic[Into]):
                 raise _ListRestartedError(resource.kind)
             self._begun.add(resource.kind)
         count = 0
-        for part in split(io.BytesIO(page.body)):
-            if isinstance(part, memoryview):
-                self.collector.add(resource.kind, part, self._source)
-                count += 1
+        for item in page.items():
+            self.collector.add(resource.kind, item, self._source)
+            count += 1
         self._progress(count)
 
 

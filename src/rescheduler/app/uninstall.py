@@ -25,8 +25,7 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.kube.objects import CommandSender, ObjectClient, path_of
 from rescheduler.kube.pause_state import PauseStore, state_name
-from rescheduler.kube.secrets import SecretStore
-from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
+from rescheduler.kube.webhook import SecretStore, WebhookConfiguration, WebhookSettings
 from rescheduler.migration.commands import delete
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.runtime.uninstall import Uninstaller, UninstallResult

@@ -15,7 +15,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import connect, report_failures, warn_if_absent
-from rescheduler.cli.lazy import app_approval, app_pause, kube_approval
+from rescheduler.cli.lazy import app_approval, app_pause, kube_migrations
 from rescheduler.cli.options import (
     AccessOptions,
     command,
@@ -28,7 +28,7 @@ from rescheduler.cli.output import FORMATS, RESOURCE, Table, Terminal, age, form
 from rescheduler.model.migration import PodMigration
 
 if TYPE_CHECKING:
-    from rescheduler.kube.approval import ApprovalResult
+    from rescheduler.kube.migrations import ApprovalResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
         for each in whole[len(chosen) :]:
             messages.note(f"{each.full_name} belongs to it, and is decided on, too")
         answers = app_approval.decide(live, whole, rejects=options.rejects, dry=options.dry_run)
-        done = kube_approval.ApprovalOutcome.REJECTED if options.rejects else kube_approval.ApprovalOutcome.APPROVED
+        done = kube_migrations.ApprovalOutcome.REJECTED if options.rejects else kube_migrations.ApprovalOutcome.APPROVED
         _print_results(answers, done, dry=options.dry_run)
         if not options.rejects and not options.dry_run:
             warn_if_absent(live, config, "what is approved waits until one does (`rescheduler run`)")
             for pause in app_pause.list_pauses(live, config):
                 messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
     refused = [
-        f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.ApprovalOutcome.REFUSED
+        f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_migrations.ApprovalOutcome.REFUSED
     ]
     if refused:
         raise messages.CommandError(*refused, code=messages.REFUSED)
@@ -160,13 +160,13 @@ def _nothing(known: app_approval.ApprovalCandidates) -> str:
     return f"nothing waits for approval in namespace {known.home}{more}"
 
 
-def _print_results(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome, *, dry: bool) -> None:
+def _print_results(answers: Sequence[ApprovalResult], done: kube_migrations.ApprovalOutcome, *, dry: bool) -> None:
     """Print what was written; `done` is the requested outcome."""
     suffix = " (dry run)" if dry else ""
     for each in answers:
         if each.outcome is done:
             messages.emit_line(f"{RESOURCE}/{each.name} {done}{suffix}")
-        elif each.outcome is kube_approval.ApprovalOutcome.UNCHANGED:
+        elif each.outcome is kube_migrations.ApprovalOutcome.UNCHANGED:
             messages.emit_line(f"{RESOURCE}/{each.name} unchanged: {done} by {each.by} before{suffix}")
     if new := [each for each in answers if each.outcome is done]:
         messages.note(f"{format_count(len(new), 'move')} {done} by {new[0].by}{suffix}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rescheduler.config import errors as config_errors
     from rescheduler.config import loader as config_loader
     from rescheduler.decode import dump
-    from rescheduler.kube import approval as kube_approval
+    from rescheduler.kube import migrations as kube_migrations
     from rescheduler.kube import errors as kube_errors
     from rescheduler.planning import explain as planning_explain
 else:
@@ -42,7 +42,7 @@ else:
     config_loader = _Lazy("rescheduler.config.loader")
     config_errors = _Lazy("rescheduler.config.errors")
     dump = _Lazy("rescheduler.decode.dump")
-    kube_approval = _Lazy("rescheduler.kube.approval")
+    kube_migrations = _Lazy("rescheduler.kube.migrations")
     kube_errors = _Lazy("rescheduler.kube.errors")
     planning_explain = _Lazy("rescheduler.planning.explain")
 
@@ -57,7 +57,7 @@ __all__ = [
     "config_errors",
     "config_loader",
     "dump",
-    "kube_approval",
+    "kube_migrations",
     "kube_errors",
     "planning_explain",
 ]

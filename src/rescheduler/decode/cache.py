@@ -6,7 +6,6 @@ immutable rows with the cache, so it costs one pointer an object.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +16,11 @@ from rescheduler.decode.reader import (
     Bytes,
     ObjectReader,
     ParsedObject,
-    apply_priorities,
-    describe_strays,
-    nodes_of_unreadable_pods,
+    build_snapshot,
     remember_priority_class,
     table_of,
 )
-from rescheduler.decode.structs import ApiObject
+from rescheduler.decode.structs import READ, ApiObject
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -38,13 +35,11 @@ class ClusterCache:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._rows = SnapshotRows()
+        self._tables: dict[str, dict[Any, Any]] = {kind: {} for kind in READ}
         self._reader = ObjectReader()
         self._reads = 0
         self._kinds: set[str] = set()
-        self._counts: Counter[str] = Counter()
         self._warnings: dict[tuple[str, Any], str] = {}
-        self._priority_classes: dict[str, int] = {}
         self._unranked: dict[tuple[str, str], str] = {}
         self._listeners: list[Changed] = []
 
@@ -58,18 +53,15 @@ class ClusterCache:
 
     def row(self, kind: str, key: Any) -> Any:
         """Return the row of an object, or None."""
-        return self._table(kind).get(key)
+        return self._tables[kind].get(key)
 
     def rows(self, kind: str) -> list[Any]:
         """Return all rows of a kind as a new list, in no order."""
-        table = self._table(kind)
-        if table is self._rows.workloads or table is self._rows.usage:  # several kinds in one table
-            return [row for row in table.values() if row.kind == kind]
-        return list(table.values())
+        return list(self._tables[kind].values())
 
     def count(self, kind: str) -> int:
         """Count the objects of a kind."""
-        return self._counts[kind]
+        return len(self._tables[kind])
 
     def snapshot(self, now: float) -> ClusterSnapshot:
         """Return a snapshot of the current state."""
@@ -80,30 +72,11 @@ class ClusterCache:
 
         Copying the tables is quick and is done at once; sorting them takes far longer in a large cluster.
         """
-        rows = self._rows
-        copied = SnapshotRows(
-            nodes=dict(rows.nodes),
-            pods=dict(rows.pods),
-            namespaces=dict(rows.namespaces),
-            workloads=dict(rows.workloads),
-            budgets=dict(rows.budgets),
-            claims=dict(rows.claims),
-            volumes=dict(rows.volumes),
-            storage_classes=dict(rows.storage_classes),
-            attach_limits=dict(rows.attach_limits),
-            usage=dict(rows.usage),
-            autoscalers=dict(rows.autoscalers),
-            priority_classes=dict(self._priority_classes),
-        )
-        unranked, classes, kinds = dict(self._unranked), dict(self._priority_classes), frozenset(self._kinds)
-        warnings = set(self._warnings.values())
-
-        def ordered() -> ClusterSnapshot:
-            copied.nodes |= nodes_of_unreadable_pods(copied)
-            apply_priorities(copied, unranked, classes)
-            return copied.snapshot(kinds, now, sorted(warnings.union(describe_strays(copied))))
-
-        return ordered
+        rows = SnapshotRows()
+        for kind, table in self._tables.items():
+            table_of(rows, kind).update(table)
+        unranked, kinds, warnings = dict(self._unranked), frozenset(self._kinds), frozenset(self._warnings.values())
+        return lambda: build_snapshot(rows, unranked, kinds, now, warnings)
 
     def saw(self, kind: str) -> None:
         """Note that a kind was listed, even if it has no objects."""
@@ -112,10 +85,10 @@ class ClusterCache:
     def read(self, kind: str, raw: Bytes) -> ParsedObject:
         """Parse an object without storing it."""
         self._reads += 1
-        if self._reads > max(_READS, 4 * len(self._rows.pods)):
+        if self._reads > max(_READS, 4 * self.count("Pod")):
             # The reader remembers parts that pods share, also those of deleted pods. Cleaning that memory takes as long
             # as many reads, so it is done rarely.
-            self._reader.forget_all_but(self._rows.pods.values())
+            self._reader.forget_all_but(self._tables["Pod"].values())
             self._reads = 0
         try:
             return self._reader.read(kind, raw, self._source)
@@ -128,13 +101,11 @@ class ClusterCache:
         if reading.key is None:  # no API server sends this, so it is logged but not remembered
             _log.warning("object ignored", kind=kind, reason=reading.warning)
             return reading
-        table = self._table(kind)
-        before = len(table)
+        table = self._tables[kind]
         if reading.row is not None:
             table[reading.key] = reading.row
         else:
             table.pop(reading.key, None)
-        self._counts[kind] += len(table) - before
         if kind == "Pod":
             remember_priority_class(self._unranked, reading)
         self._warnings.pop((kind, reading.key), None)
@@ -145,10 +116,7 @@ class ClusterCache:
 
     def drop(self, kind: str, key: Any) -> None:
         """Remove an object."""
-        table = self._table(kind)
-        before = len(table)
-        table.pop(key, None)
-        self._counts[kind] += len(table) - before
+        self._tables[kind].pop(key, None)
         self._warnings.pop((kind, key), None)
         if kind == "Pod":
             self._unranked.pop(key, None)
@@ -157,17 +125,8 @@ class ClusterCache:
     def drop_others(self, kind: str, kept: set[Any]) -> None:
         """Remove objects that a new list no longer has."""
         invalid = {key for warned, key in self._warnings if warned == kind}  # these may have no row
-        for key in (self._keys(kind) | invalid) - kept:
+        for key in (self._tables[kind].keys() | invalid) - kept:
             self.drop(kind, key)
-
-    def _table(self, kind: str) -> dict[Any, Any]:
-        return self._priority_classes if kind == "PriorityClass" else table_of(self._rows, kind)
-
-    def _keys(self, kind: str) -> set[Any]:
-        table = self._table(kind)
-        if table is self._rows.workloads or table is self._rows.usage:  # several kinds in one table
-            return {key for key in table if key[0] == kind}
-        return set(table)
 
     def _tell(self, kind: str, key: Any, version: str) -> None:
         for listener in self._listeners:

@@ -8,8 +8,9 @@ and a warning names it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from rescheduler.decode import objects, structs
 from rescheduler.decode.pods import PodDecoder
 from rescheduler.decode.sections import SectionError
-from rescheduler.decode.structs import CLUSTER_SCOPED, READ, WORKLOADS
+from rescheduler.decode.structs import DECODERS, READ, WORKLOADS
 from rescheduler.model.objects import DisruptionBudget, Node, Pod, Workload
 from rescheduler.model.selector import EVERYTHING
 from rescheduler.model.shape import Shape
@@ -26,7 +27,6 @@ from rescheduler.model.time import InstantError
 
 Bytes = bytes | memoryview | msgspec.Raw
 
-_DECODERS = {kind: msgspec.json.Decoder(struct) for kind, (_, struct) in READ.items()}
 _TABLES = {
     "Pod": "pods",
     "Node": "nodes",
@@ -36,6 +36,7 @@ _TABLES = {
     "PersistentVolume": "volumes",
     "StorageClass": "storage_classes",
     "CSINode": "attach_limits",
+    "PriorityClass": "priority_classes",
     "HorizontalPodAutoscaler": "autoscalers",
     "NodeMetrics": "usage",
     "PodMetrics": "usage",
@@ -55,7 +56,7 @@ class ParsedObject(NamedTuple):
 
 
 def table_of(rows: SnapshotRows, kind: str) -> dict[Any, Any]:
-    """Return the table of a kind. PriorityClasses have none, because they are not rows."""
+    """Return the table of a kind."""
     table: dict[Any, Any] = getattr(rows, _TABLES[kind])
     return table
 
@@ -69,52 +70,45 @@ class ObjectReader:
     def read(self, kind: str, raw: Bytes, source: str) -> ParsedObject:
         """Parse an object of a kind that planning reads."""
         try:
-            decoded = _DECODERS[kind].decode(raw)
+            decoded: Any = DECODERS[kind].decode(raw)
         except msgspec.ValidationError as error:
             return _unreadable(kind, raw, source, error)
         meta = decoded.metadata
         if meta is None or not meta.name:
             return ParsedObject(None, None, warning=f"{source}: a {kind} without metadata.name is ignored")
-        key = key_of(kind, meta)
         try:
-            row, priority_class = self._row(kind, decoded, meta)
+            row = self._pods.row(decoded, meta) if kind == "Pod" else _ROWS[kind](decoded, meta)
         except (SectionError, InstantError) as error:
-            node = decoded.spec.node_name if isinstance(decoded, structs.ApiPod) and decoded.spec is not None else None
+            node = decoded.spec.node_name if kind == "Pod" and decoded.spec is not None else None
             return _broken(kind, meta, source, (str(error), node or ""))
-        return ParsedObject(key, row, meta.resource_version or "", title_of(kind, meta), "", priority_class)
+        version, title = meta.resource_version or "", title_of(kind, meta)
+        return ParsedObject(key_of(kind, meta), row, version, title, "", _missing_priority(kind, decoded))
 
     def forget_all_but(self, pods: Collection[Pod]) -> None:
         """Forget shared parts that none of these pods uses."""
         self._pods.forget_all_but(pods)
 
-    def _row(self, kind: str, decoded: Any, meta: structs.ApiMeta) -> tuple[object, str]:
-        match kind:
-            case "Pod":
-                spec = decoded.spec
-                has_priority = spec is None or spec.priority is not None or not spec.priority_class_name
-                return self._pods.row(decoded, meta), "" if has_priority else spec.priority_class_name
-            case "Node":
-                return objects.node(decoded, meta), ""
-            case "Namespace":
-                return objects.namespace_labels(meta), ""
-            case _ if kind in WORKLOADS:
-                return objects.workload(kind, decoded, meta), ""
-            case "PodDisruptionBudget":
-                return objects.budget(decoded, meta), ""
-            case "HorizontalPodAutoscaler":
-                return objects.autoscaler(decoded, meta), ""
-            case "PersistentVolumeClaim":
-                return objects.claim(decoded, meta), ""
-            case "PersistentVolume":
-                return objects.volume(decoded, meta), ""
-            case "StorageClass":
-                return objects.storage_class(decoded, meta), ""
-            case "CSINode":
-                return objects.attach_limits(decoded, meta), ""
-            case "PriorityClass":
-                return decoded.value or 0, ""
-            case _:
-                return objects.usage(kind, decoded, meta), ""
+
+_ROWS: dict[str, Callable[[Any, structs.ApiMeta], object]] = {
+    "Node": objects.node,
+    "Namespace": lambda _, meta: objects.namespace_labels(meta),
+    "PodDisruptionBudget": objects.budget,
+    "HorizontalPodAutoscaler": objects.autoscaler,
+    "PersistentVolumeClaim": objects.claim,
+    "PersistentVolume": objects.volume,
+    "StorageClass": objects.storage_class,
+    "CSINode": objects.attach_limits,
+    "PriorityClass": lambda found, _: found.value or 0,
+    **{kind: partial(objects.workload, kind) for kind in WORKLOADS},
+    **{kind: partial(objects.usage, kind) for kind in ("NodeMetrics", "PodMetrics")},
+}
+"""How to make the row of each kind but pods."""
+
+
+def _missing_priority(kind: str, decoded: Any) -> str:
+    """Return the class of a pod that has no priority of its own."""
+    spec = decoded.spec if kind == "Pod" else None
+    return spec.priority_class_name or "" if spec is not None and spec.priority is None else ""
 
 
 def key_of(kind: str, meta: structs.ApiMeta) -> Hashable:
@@ -122,7 +116,7 @@ def key_of(kind: str, meta: structs.ApiMeta) -> Hashable:
     name = meta.name or ""
     if kind in ("NodeMetrics", "PodMetrics"):
         return (kind, meta.namespace or "", name)
-    if kind in CLUSTER_SCOPED:
+    if not READ[kind].namespaced:
         return name
     namespace = meta.namespace or "default"
     return (kind, namespace, name) if kind in WORKLOADS else (namespace, name)
@@ -130,8 +124,7 @@ def key_of(kind: str, meta: structs.ApiMeta) -> Hashable:
 
 def title_of(kind: str, meta: structs.ApiMeta) -> str:
     """Return the name of an object for messages."""
-    namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
-    return f"{kind} {namespace}/{meta.name}" if namespace else f"{kind} {meta.name}"
+    return f"{kind} {meta.namespace or 'default'}/{meta.name}" if READ[kind].namespaced else f"{kind} {meta.name}"
 
 
 def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationError) -> ParsedObject:
@@ -139,16 +132,19 @@ def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationErr
     what, _, where = str(error).partition(" - at `$.")
     reason = f"{where.rstrip('`')}: {what}" if where else what
     loose = msgspec.json.decode(raw)
-    meta = loose.get("metadata") if isinstance(loose, dict) else None
-    name = meta.get("name") if isinstance(meta, dict) else None
-    if not isinstance(meta, dict) or not isinstance(name, str) or not name:
+    name = text_at(loose, "metadata", "name")
+    if not name:
         return ParsedObject(None, None, warning=f"{source}: a {kind} that cannot be read is ignored: {reason}")
-    spec = loose.get("spec")
-    node = spec.get("nodeName") if isinstance(spec, dict) else None
-    texts = {key: meta.get(key) for key in ("namespace", "resourceVersion")}
-    known = {key: text if isinstance(text, str) else None for key, text in texts.items()}
-    stand_in = structs.ApiMeta(name, known["namespace"], resource_version=known["resourceVersion"])
-    return _broken(kind, stand_in, source, (reason, node if isinstance(node, str) else ""))
+    namespace, version = text_at(loose, "metadata", "namespace"), text_at(loose, "metadata", "resourceVersion")
+    meta = structs.ApiMeta(name, namespace, resource_version=version)
+    return _broken(kind, meta, source, (reason, text_at(loose, "spec", "nodeName")))
+
+
+def text_at(loose: object, *path: str) -> str:
+    """Return the text at a path of an object that may be invalid; empty if there is none."""
+    for key in path:
+        loose = loose.get(key) if isinstance(loose, dict) else None
+    return loose if isinstance(loose, str) else ""
 
 
 def _broken(kind: str, meta: structs.ApiMeta, source: str, problem: tuple[str, str]) -> ParsedObject:
@@ -181,48 +177,41 @@ class SnapshotBuilder:
     def __init__(self) -> None:
         self._rows = SnapshotRows()
         self._reader = ObjectReader()
-        self._seen: set[str] = set()
-        self._warnings: list[str] = []
+        self._kinds: set[str] = set()
+        self.warnings: list[str] = []
         self._sources: dict[tuple[str, Hashable], tuple[int, str]] = {}
-        self._priority_classes: dict[str, int] = {}
         self._unranked: dict[tuple[str, str], str] = {}
 
     def saw(self, kind: str) -> None:
         """Note that a kind was listed, even if it has no objects."""
-        self._seen.add(kind)
+        self._kinds.add(kind)
 
     def note(self, warning: str) -> None:
         """Add a warning about the whole input."""
-        self._warnings.append(warning)
+        self.warnings.append(warning)
 
     def add(self, kind: str, raw: bytes | memoryview, source: str) -> None:
         """Add an object of a kind that planning reads."""
-        self._seen.add(kind)
+        self._kinds.add(kind)
         reading = self._reader.read(kind, raw, source)
         if reading.row is not None and self._put(kind, reading, source) and kind == "Pod":
             remember_priority_class(self._unranked, reading)
         if reading.warning:
-            self._warnings.append(reading.warning)
+            self.warnings.append(reading.warning)
 
     def snapshot(self, taken_at: float | None = None) -> ClusterSnapshot:
         """Return the collected objects in canonical order."""
-        rows = self._rows
-        apply_priorities(rows, self._unranked, self._priority_classes)
-        rows.priority_classes.update(self._priority_classes)
-        rows.nodes.update(nodes_of_unreadable_pods(rows))
-        self._warnings.extend(describe_strays(rows))
-        return rows.snapshot(self._seen, taken_at, sorted(set(self._warnings)))
+        return build_snapshot(self._rows, self._unranked, self._kinds, taken_at, self.warnings)
 
     def _put(self, kind: str, reading: ParsedObject, source: str) -> bool:
         """Keep one row a key. Of two objects with one name the newer counts, whatever their order in the input."""
-        table: dict[Any, Any] = self._priority_classes if kind == "PriorityClass" else table_of(self._rows, kind)
-        key, row = reading.key, reading.row
+        table, key, row = table_of(self._rows, kind), reading.key, reading.row
         written = reading.version
         version = int(written) if written.isdecimal() and len(written) < 20 else 0
         if key in table:
             other_version, other_source = self._sources[(kind, key)]
             where = " and ".join(sorted({source, other_source}))
-            self._warnings.append(f"{where}: {reading.title} occurs more than once; the newest one counts")
+            self.warnings.append(f"{where}: {reading.title} occurs more than once; the newest one counts")
             if (other_version, _canonical(table[key])) >= (version, _canonical(row)):
                 return False
         table[key] = row
@@ -239,14 +228,22 @@ def remember_priority_class(unranked: dict[tuple[str, str], str], reading: Parse
         unranked.pop(key, None)
 
 
-def apply_priorities(rows: SnapshotRows, unranked: dict[tuple[str, str], str], classes: dict[str, int]) -> None:
-    """Set the priority of pods from their classes."""
+def build_snapshot(
+    rows: SnapshotRows,
+    unranked: Mapping[tuple[str, str], str],
+    kinds: Iterable[str],
+    taken_at: float | None,
+    warnings: Iterable[str],
+) -> ClusterSnapshot:
+    """Finish what concerns several objects (pods' priority classes, unreadable pods of nodes), and freeze the rows."""
     for key, name in unranked.items():
-        if name in classes and key in rows.pods:
-            rows.pods[key] = msgspec.structs.replace(rows.pods[key], priority=classes[name])
+        if name in rows.priority_classes and key in rows.pods:
+            rows.pods[key] = msgspec.structs.replace(rows.pods[key], priority=rows.priority_classes[name])
+    rows.nodes |= _nodes_of_unreadable_pods(rows)
+    return rows.snapshot(kinds, taken_at, sorted({*warnings, *_describe_strays(rows)}))
 
 
-def nodes_of_unreadable_pods(rows: SnapshotRows) -> dict[str, Node]:
+def _nodes_of_unreadable_pods(rows: SnapshotRows) -> dict[str, Node]:
     """Return the nodes that have an unreadable pod, marked as no targets."""
     found: dict[str, Node] = {}
     unreadable: list[Pod] = [pod for pod in rows.pods.values() if pod.problem]
@@ -257,7 +254,7 @@ def nodes_of_unreadable_pods(rows: SnapshotRows) -> dict[str, Node]:
     return found
 
 
-def describe_strays(rows: SnapshotRows) -> list[str]:
+def _describe_strays(rows: SnapshotRows) -> list[str]:
     """Describe pods on nodes that are not in the input."""
     found = sorted(pod.full_name for pod in rows.pods.values() if pod.node and pod.node not in rows.nodes)
     if not found or not rows.nodes:

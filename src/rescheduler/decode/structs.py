@@ -419,63 +419,25 @@ class ApiSpreadConstraint(ApiStruct):
     match_label_keys: list[str] | None = None
 
 
-READ: dict[str, tuple[str, type[ApiObject]]] = {
-    "Node": ("", ApiNode),
-    "Pod": ("", ApiPod),
-    "Namespace": ("", ApiNamespace),
-    "PersistentVolumeClaim": ("", ApiPersistentVolumeClaim),
-    "PersistentVolume": ("", ApiPersistentVolume),
-    "PodDisruptionBudget": ("policy", ApiPodDisruptionBudget),
-    "Deployment": ("apps", ApiWorkload),
-    "ReplicaSet": ("apps", ApiWorkload),
-    "StatefulSet": ("apps", ApiWorkload),
-    "DaemonSet": ("apps", ApiWorkload),
-    "Job": ("batch", ApiWorkload),
-    "CronJob": ("batch", ApiWorkload),
-    "HorizontalPodAutoscaler": ("autoscaling", ApiHorizontalPodAutoscaler),
-    "StorageClass": ("storage.k8s.io", ApiStorageClass),
-    "CSINode": ("storage.k8s.io", ApiCsiNode),
-    "PriorityClass": ("scheduling.k8s.io", ApiPriorityClass),
-    "NodeMetrics": ("metrics.k8s.io", ApiMetrics),
-    "PodMetrics": ("metrics.k8s.io", ApiMetrics),
-}
-"""Kind → API group and the struct it is decoded into."""
-
-WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"})
-CLUSTER_SCOPED = frozenset(
-    {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", "NodeMetrics"}
-)
-
-
-def group_of(api_version: str) -> str:
-    """Return the group of an apiVersion such as `apps/v1`; empty for the core group."""
-    return api_version.rpartition("/")[0]
-
-
-def known_kind(api_version: str | None, kind: str | None) -> str | None:
-    """Return the kind if planning reads it, else None: another group's Job is another kind."""
-    if kind not in READ:
-        return None
-    return kind if api_version is None or group_of(api_version) == READ[kind][0] else None
-
-
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """A kind as it is listed over all namespaces. An `optional` kind may be missing from a cluster."""
+    """A kind of the API. What planning reads has a struct; an `optional` kind may be missing from a cluster."""
 
     kind: str
     api_version: str
-    path: str
+    plural: str
+    struct: type[ApiObject] | None = None
+    namespaced: bool = True
     optional: bool = False
 
     @property
     def group(self) -> str:
-        group, slash, _ = self.api_version.partition("/")
-        return group if slash else ""
+        return group_of(self.api_version)
 
     @property
-    def plural(self) -> str:
-        return self.path.rpartition("/")[2]
+    def path(self) -> str:
+        """The path of all objects, over all namespaces."""
+        return f"{'/apis' if self.group else '/api'}/{self.api_version}/{self.plural}"
 
     @property
     def absent_statuses(self) -> frozenset[int]:
@@ -483,23 +445,42 @@ class ApiResource:
         return frozenset({404, 503}) if self.optional else frozenset()
 
 
+def group_of(api_version: str) -> str:
+    """Return the group of an apiVersion such as `apps/v1`; empty for the core group."""
+    return api_version.rpartition("/")[0]
+
+
 # Pods first: they take the longest, and the others are listed meanwhile.
 RESOURCES = (
-    ApiResource("Pod", "v1", "/api/v1/pods"),
-    ApiResource("Node", "v1", "/api/v1/nodes"),
-    ApiResource("Namespace", "v1", "/api/v1/namespaces"),
-    ApiResource("PodDisruptionBudget", "policy/v1", "/apis/policy/v1/poddisruptionbudgets"),
-    ApiResource("Deployment", "apps/v1", "/apis/apps/v1/deployments"),
-    ApiResource("ReplicaSet", "apps/v1", "/apis/apps/v1/replicasets"),
-    ApiResource("StatefulSet", "apps/v1", "/apis/apps/v1/statefulsets"),
-    ApiResource("DaemonSet", "apps/v1", "/apis/apps/v1/daemonsets"),
-    ApiResource("Job", "batch/v1", "/apis/batch/v1/jobs"),
-    ApiResource("HorizontalPodAutoscaler", "autoscaling/v2", "/apis/autoscaling/v2/horizontalpodautoscalers"),
-    ApiResource("PersistentVolumeClaim", "v1", "/api/v1/persistentvolumeclaims"),
-    ApiResource("PersistentVolume", "v1", "/api/v1/persistentvolumes"),
-    ApiResource("StorageClass", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/storageclasses"),
-    ApiResource("CSINode", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/csinodes"),
-    ApiResource("PriorityClass", "scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses"),
-    ApiResource("NodeMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/nodes", optional=True),
-    ApiResource("PodMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/pods", optional=True),
+    ApiResource("Pod", "v1", "pods", ApiPod),
+    ApiResource("Node", "v1", "nodes", ApiNode, namespaced=False),
+    ApiResource("Namespace", "v1", "namespaces", ApiNamespace, namespaced=False),
+    ApiResource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", ApiPodDisruptionBudget),
+    ApiResource("Deployment", "apps/v1", "deployments", ApiWorkload),
+    ApiResource("ReplicaSet", "apps/v1", "replicasets", ApiWorkload),
+    ApiResource("StatefulSet", "apps/v1", "statefulsets", ApiWorkload),
+    ApiResource("DaemonSet", "apps/v1", "daemonsets", ApiWorkload),
+    ApiResource("Job", "batch/v1", "jobs", ApiWorkload),
+    ApiResource("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers", ApiHorizontalPodAutoscaler),
+    ApiResource("PersistentVolumeClaim", "v1", "persistentvolumeclaims", ApiPersistentVolumeClaim),
+    ApiResource("PersistentVolume", "v1", "persistentvolumes", ApiPersistentVolume, namespaced=False),
+    ApiResource("StorageClass", "storage.k8s.io/v1", "storageclasses", ApiStorageClass, namespaced=False),
+    ApiResource("CSINode", "storage.k8s.io/v1", "csinodes", ApiCsiNode, namespaced=False),
+    ApiResource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", ApiPriorityClass, namespaced=False),
+    ApiResource("NodeMetrics", "metrics.k8s.io/v1beta1", "nodes", ApiMetrics, namespaced=False, optional=True),
+    ApiResource("PodMetrics", "metrics.k8s.io/v1beta1", "pods", ApiMetrics, optional=True),
 )
+"""What a plan lists."""
+CRON_JOBS = ApiResource("CronJob", "batch/v1", "cronjobs", ApiWorkload)
+"""Listed by the controller only: their annotations apply to the pods of their Jobs."""
+READ = {resource.kind: resource for resource in (*RESOURCES, CRON_JOBS)}
+"""What is made into rows, by kind."""
+DECODERS = {kind: msgspec.json.Decoder(resource.struct) for kind, resource in READ.items() if resource.struct}
+WORKLOADS = frozenset(kind for kind, resource in READ.items() if resource.struct is ApiWorkload)
+
+
+def known_kind(api_version: str | None, kind: str | None) -> str | None:
+    """Return the kind if planning reads it, else None: another group's Job is another kind."""
+    if kind not in READ:
+        return None
+    return kind if api_version is None or group_of(api_version) == READ[kind].group else None

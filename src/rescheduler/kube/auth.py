@@ -12,7 +12,7 @@ import signal
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -29,6 +29,7 @@ from rescheduler.kube.connection import (
     PemSource,
     RereadFile,
     TokenFile,
+    is_token,
 )
 from rescheduler.kube.errors import AuthError
 
@@ -180,7 +181,7 @@ class ExecSource:
             raise AuthError(f"{where} printed a certificate or a key without the other")
         if not status.token and not status.client_certificate_data:
             raise AuthError(f"{where} printed neither a token nor a certificate")
-        if status.token and not (status.token.isascii() and status.token.isprintable()):
+        if status.token and not is_token(status.token):
             raise AuthError(f"{where} printed a token with characters that no token has, such as line breaks")
         return status
 
@@ -210,31 +211,53 @@ async def _end(process: asyncio.subprocess.Process, *, whole_session: bool) -> N
     await process.wait()
 
 
-class _LoginSource(Protocol):
-    async def current(self) -> Credential: ...
-
-    async def renewed(self, refused: Credential) -> Credential: ...
-
-
 class CredentialSource:
     """Provides the current Credential of a client; safe for concurrent callers."""
 
     def __init__(self, connection: Connection) -> None:
-        certificate = connection.credentials.certificate
-        self._login = _source_for(connection)
+        login, certificate = connection.credentials.login, connection.credentials.certificate
+        self._login = login
+        self._plugin = ExecSource(login, connection) if isinstance(login, ExecPlugin) else None
+        # Others refresh the file: its current content counts, also after it was refused.
+        self._token = RereadFile(login.path, login.where) if isinstance(login, TokenFile) else None
         self._pair = _PairSource(certificate) if certificate is not None else None
 
     async def current(self) -> Credential:
-        return self._with_pair(await self._login.current())
+        return self._with_pair(await self._plugin.current() if self._plugin is not None else self._read_login())
 
     async def renewed(self, refused: Credential) -> Credential | None:
         """Return another credential after a 401 for `refused`, or None if there is none."""
-        credential = self._with_pair(await self._login.renewed(refused))
+        renewed = await self._plugin.renewed(refused) if self._plugin is not None else self._read_login()
+        credential = self._with_pair(renewed)
         return credential if credential != refused else None
+
+    def _read_login(self) -> Credential:
+        match self._login:
+            case BearerToken(token):
+                return Credential(f"Bearer {token}")
+            case BasicLogin(username, password):
+                encoded = base64.b64encode(f"{username}:{password}".encode()).decode()
+                return Credential(f"Basic {encoded}")
+            case TokenFile(path, where) if self._token is not None:
+                token = self._token.read().decode("ascii", "replace").strip()
+                if not is_token(token):
+                    raise AuthError(f"{where}: {path} does not hold a token")
+                return Credential(f"Bearer {token}")
+        return Credential()
 
     def _with_pair(self, credential: Credential) -> Credential:
         # The kubeconfig's own certificate wins over a plugin's, as in client-go.
         return credential if self._pair is None else replace(credential, certificate=self._pair.read())
+
+
+class _PairSource:
+    def __init__(self, certificate: ClientCertificate) -> None:
+        self._where = certificate.certificate.where
+        self._certificate = PemSource(certificate.certificate)
+        self._key = PemSource(certificate.key)
+
+    def read(self) -> CertificatePair:
+        return CertificatePair(self._certificate.read(), self._key.read(), self._where)
 
 
 def impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]:
@@ -246,60 +269,3 @@ def impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]
         name = quote(key, safe="!#$&'*+^`|")
         headers += [(f"Impersonate-Extra-{name}", value) for value in values]
     return [(name, value) for name, value in headers if value]
-
-
-def _source_for(connection: Connection) -> _LoginSource:
-    match connection.credentials.login:
-        case None:
-            return _Fixed(Credential())
-        case BearerToken(token):
-            return _Fixed(Credential(f"Bearer {token}"))
-        case BasicLogin(username, password):
-            encoded = base64.b64encode(f"{username}:{password}".encode()).decode()
-            return _Fixed(Credential(f"Basic {encoded}"))
-        case TokenFile() as token_file:
-            return _FromFile(token_file)
-        case ExecPlugin() as plugin:
-            return ExecSource(plugin, connection)
-
-
-class _Fixed:
-    """A fixed credential: a token or password in the kubeconfig, or no login at all."""
-
-    def __init__(self, credential: Credential) -> None:
-        self._credential = credential
-
-    async def current(self) -> Credential:
-        return self._credential
-
-    async def renewed(self, refused: Credential) -> Credential:
-        del refused  # there is no other
-        return self._credential
-
-
-class _FromFile:
-    """A token file that is refreshed by others: the current content counts, whatever was refused."""
-
-    def __init__(self, login: TokenFile) -> None:
-        self._login = login
-        self._file = RereadFile(login.path, login.where)
-
-    async def current(self) -> Credential:
-        token = self._file.read().decode("ascii", "replace").strip()
-        if not (token and token.isascii() and token.isprintable()):
-            raise AuthError(f"{self._login.where}: {self._login.path} does not hold a token")
-        return Credential(f"Bearer {token}")
-
-    async def renewed(self, refused: Credential) -> Credential:
-        del refused
-        return await self.current()
-
-
-class _PairSource:
-    def __init__(self, certificate: ClientCertificate) -> None:
-        self._where = certificate.certificate.where
-        self._certificate = PemSource(certificate.certificate)
-        self._key = PemSource(certificate.key)
-
-    def read(self) -> CertificatePair:
-        return CertificatePair(self._certificate.read(), self._key.read(), self._where)

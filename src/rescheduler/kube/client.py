@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
@@ -16,6 +17,7 @@ import msgspec
 from multidict import CIMultiDict
 
 from rescheduler import __version__
+from rescheduler.decode.split import split
 from rescheduler.kube.auth import CredentialSource, impersonation_headers
 from rescheduler.kube.connection import Connection, Credential, TlsContexts
 from rescheduler.kube.errors import READS, ApiError, Backoff, FencedError, may_retry
@@ -117,6 +119,10 @@ class ListPage:
     first: bool
     version: str = ""
     """The resourceVersion of the whole list, from which a watch can continue."""
+
+    def items(self) -> Iterator[memoryview]:
+        """Yield each object, undecoded. A view is valid until the next one is taken."""
+        return (part for part in split(io.BytesIO(self.body)) if isinstance(part, memoryview))
 
 
 class _ListMeta(msgspec.Struct):

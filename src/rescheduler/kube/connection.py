@@ -45,6 +45,11 @@ class BearerToken:
     token: str = field(repr=False)
 
 
+def is_token(text: str) -> bool:
+    """Whether a text can be sent as a bearer token."""
+    return text != "" and text.isascii() and text.isprintable()
+
+
 @dataclass(frozen=True, slots=True)
 class TokenFile:
     """A token file that is refreshed by others (by the kubelet, for a pod's service account)."""

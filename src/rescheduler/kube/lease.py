@@ -45,20 +45,11 @@ class LeaseName:
     identity: str
 
 
-class _Meta(msgspec.Struct):
-    resource_version: str = msgspec.field(name="resourceVersion")
-
-
 class _Spec(msgspec.Struct):
     holder: str | None = msgspec.field(name="holderIdentity", default=None)
     seconds: int | None = msgspec.field(name="leaseDurationSeconds", default=None)
     acquired: str | None = msgspec.field(name="acquireTime", default=None)
     transitions: int | None = msgspec.field(name="leaseTransitions", default=None)
-
-
-class _Lease(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +204,10 @@ class LeaderElector:
 
 def _decode(answer: bytes, path: str) -> _Found:
     try:
-        lean, whole = msgspec.json.decode(answer, type=_Lease), msgspec.json.decode(answer, type=Json)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        whole = msgspec.json.decode(answer, type=Json)
+        return _Found(whole, whole["metadata"]["resourceVersion"], msgspec.convert(whole.get("spec") or {}, _Spec))
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise ApiError(None, NOT_KUBERNETES, f"a lease does not decode: {error}", path) from error
-    return _Found(whole, lean.metadata.resource_version, lean.spec or _Spec())
 
 
 def _clock() -> float:

@@ -1,4 +1,4 @@
-"""PodMigrations in the cluster: decoding, writing, and the conditions for `kubectl wait`.
+"""PodMigrations in the cluster: decoding, writing, approving, and the conditions for `kubectl wait`.
 
 All three conditions are always there: `Progressing` while a migration is carried out, `Completed` once the pod has
 been moved or removed, `Failed` once it is given up and everything is undone. `lastTransitionTime` is when the status
@@ -8,18 +8,19 @@ of a condition last changed; reason and message may change in between.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import FIELD_MANAGER, path_of
+from rescheduler.kube.objects import FIELD_MANAGER, ObjectClient, path_of
 from rescheduler.migration.crd import API_VERSION, CURE, KIND
 from rescheduler.migration.lifecycle import AWAITING_APPROVAL, ROLL_BACK
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.migration import (
     ConditionStatus,
     MigrationCondition,
@@ -181,15 +182,11 @@ class MigrationClient:
         """All migrations, and a complaint about each malformed one."""
         migrations: list[PodMigration] = []
         complaints: list[str] = []
-        async for page in self._client.list_pages(path_of(KIND, namespace)):
-            if page.first:
-                migrations, complaints = [], []
-            items: list[dict[str, Any]] = msgspec.json.decode(page.body)["items"]
-            for item in items:
-                try:
-                    migrations.append(decode_migration(item))
-                except InvalidMigrationError as error:
-                    complaints.append(str(error))
+        for body in await ObjectClient(self._client).list_all(KIND, namespace):
+            try:
+                migrations.append(decode_migration(body))
+            except InvalidMigrationError as error:
+                complaints.append(str(error))
         return migrations, complaints
 
     async def store(self, migration: PodMigration, status: MigrationStatus) -> PodMigration:
@@ -215,9 +212,138 @@ class MigrationClient:
     async def remove(self, migration: PodMigration) -> None:
         """Forget a migration that is over."""
         body = msgspec.json.encode({"preconditions": {"uid": migration.uid}})
-        path = path_of(KIND, migration.namespace, migration.name)
+        await self._client.write(ApiRequest("DELETE", path_of(KIND, migration.namespace, migration.name), {}, body))
+
+    async def annotate(self, migration: PodMigration, annotations: dict[str, str], *, dry: bool = False) -> bool:
+        """Add annotations; False if the migration is no longer what was read."""
+        metadata = {
+            "uid": migration.uid,
+            "resourceVersion": migration.metadata.resource_version,
+            "annotations": annotations,
+        }
+        request = ApiRequest(
+            "PATCH",
+            path_of(KIND, migration.namespace, migration.name),
+            {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry else {}),
+            msgspec.json.encode({"metadata": metadata}),
+            "application/merge-patch+json",
+        )
+        return await self._client.write(request) is not None
+
+
+async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -> list[PodMigration]:
+    """Return all migrations, for their outcomes; none if the kind is not installed.
+
+    A missing right to list them is noted, and the plan is made without them.
+    """
+    try:
+        found, complaints = await MigrationClient(client).all()
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        if error.status != 403:
+            raise
+    else:
+        for complaint in complaints:
+            note(f"{complaint}; its outcome is unknown")
+        return found
+    if await client.find(f"/apis/{API_VERSION}") is not None:
+        note("you may not list podmigrations.rescheduler.io, so workloads that rest after bad moves are unknown")
+    return []
+
+
+_TRIES = 10  # the controller writes to the object too
+
+
+class ApprovalOutcome(StrEnum):
+    """The outcome for one migration."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    UNCHANGED = "unchanged"
+    """It was approved, or rejected, before."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalResult:
+    """The result for one migration."""
+
+    namespace: str
+    name: str
+    outcome: ApprovalOutcome
+    by: str = ""
+    """The person who approved or rejected it."""
+    reason: str = ""
+    """Why it was refused, as a sentence without its name."""
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+async def approve(client: ApiClient, keys: Sequence[ObjectKey], by: str, *, dry: bool = False) -> list[ApprovalResult]:
+    """Approve migrations; return a result for each, in their order. ApiError if the API server refuses access.
+
+    An annotation names the person who approves; the controller starts the migration when it sees it. A migration that
+    is gone, finished or needs no approval is refused with a reason. Repeating a decision changes nothing. With `dry`,
+    the server checks everything and changes nothing.
+    """
+    return [await _decide(client, key, ApprovalOutcome.APPROVED, by, dry=dry) for key in keys]
+
+
+async def reject(client: ApiClient, keys: Sequence[ObjectKey], by: str, *, dry: bool = False) -> list[ApprovalResult]:
+    """Reject migrations: the controller drops them, and leaves their pods alone for the cool-down."""
+    return [await _decide(client, key, ApprovalOutcome.REJECTED, by, dry=dry) for key in keys]
+
+
+def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigration]) -> list[PodMigration]:
+    """Add the migrations of the same proposals that still wait for approval: a proposal is all or nothing."""
+    found = {(each.namespace, each.name): each for each in chosen}
+    proposals = {each.spec.proposal_name for each in found.values() if each.spec.members > 1}
+    for each in sorted(known, key=lambda one: (one.namespace, one.name)):
+        if each.spec.members > 1 and each.spec.proposal_name in proposals and each.awaits_approval:
+            found.setdefault((each.namespace, each.name), each)
+    return list(found.values())
+
+
+async def _decide(
+    client: ApiClient, key: ObjectKey, wanted: ApprovalOutcome, by: str, *, dry: bool
+) -> ApprovalResult:
+    """Write one person's decision, bound to the version that was read: a person approves exactly what was shown."""
+    if not by:
+        raise ValueError("the person who decides must be named")
+    migrations = MigrationClient(client)
+    annotation = labels.APPROVED if wanted is ApprovalOutcome.APPROVED else labels.REJECTED
+    for _ in range(_TRIES):
         try:
-            await self._client.send(ApiRequest("DELETE", path, {}, body, answers=frozenset({404, 409})))
-        except ApiError as error:
-            if error.status not in (404, 409):
-                raise
+            found = await migrations.read(*key)
+        except InvalidMigrationError as error:
+            return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is invalid: {error}")
+        if found is None:
+            return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it is gone")
+        if result := _result_without_write(found, wanted):
+            return result
+        if await migrations.annotate(found, {annotation: by}, dry=dry):
+            return ApprovalResult(*key, wanted, by)
+    return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it keeps changing; try again")
+
+
+def _result_without_write(found: PodMigration, wanted: ApprovalOutcome) -> ApprovalResult | None:
+    """Return the result if nothing has to be written."""
+    key = (found.namespace, found.name)
+    if found.status.over:
+        why = f": {found.status.message}" if found.status.message else ""
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.status.phase.value} already{why}")
+    if found.rejected_by:
+        if wanted is ApprovalOutcome.REJECTED:
+            return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.rejected_by)
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"{found.rejected_by} has rejected it")
+    if not found.spec.approval_required:
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it needs no approval")
+    if wanted is ApprovalOutcome.APPROVED and found.approved_by:
+        return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.approved_by)
+    if found.status.phase is Phase.IN_PROGRESS:
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it has begun; deleting it rolls it back")
+    return None

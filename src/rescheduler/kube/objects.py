@@ -1,53 +1,50 @@
-"""Reading objects by kind and name, and executing the commands of the migration lifecycle."""
+"""Objects by kind and name: read, listed, kept by the controller, and changed by commands of the migration lifecycle."""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from rescheduler.decode.structs import ApiObject
-from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.decode.structs import READ, RESOURCES, ApiObject, ApiResource
+from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
+from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
 from rescheduler.migration.commands import Command, Verb
+from rescheduler.migration.crd import API_VERSION
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.json import Json
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 
-_GROUPS = {
-    "": (
-        "api/v1",
-        {"Pod": "pods", "Node": "nodes", "Service": "services", "Secret": "secrets", "ConfigMap": "configmaps"},
-    ),
-    "apps": (
-        "apis/apps/v1",
-        {
-            "Deployment": "deployments",
-            "ReplicaSet": "replicasets",
-            "StatefulSet": "statefulsets",
-            "DaemonSet": "daemonsets",
-        },
-    ),
-    "batch": ("apis/batch/v1", {"Job": "jobs", "CronJob": "cronjobs"}),
-    "policy": ("apis/policy/v1", {"PodDisruptionBudget": "poddisruptionbudgets"}),
-    "coordination.k8s.io": ("apis/coordination.k8s.io/v1", {"Lease": "leases"}),
-    "events.k8s.io": ("apis/events.k8s.io/v1", {"Event": "events"}),
-    "rescheduler.io": ("apis/rescheduler.io/v1alpha1", {"PodMigration": "podmigrations"}),
-    "apiextensions.k8s.io": (
-        "apis/apiextensions.k8s.io/v1",
-        {"CustomResourceDefinition": "customresourcedefinitions"},
-    ),
+T = TypeVar("T")
+MIGRATIONS = ApiResource("PodMigration", API_VERSION, "podmigrations")
+_RESOURCES = READ | {
+    resource.kind: resource
+    for resource in (
+        MIGRATIONS,
+        ApiResource("Service", "v1", "services"),
+        ApiResource("Secret", "v1", "secrets"),
+        ApiResource("ConfigMap", "v1", "configmaps"),
+        ApiResource("Lease", "coordination.k8s.io/v1", "leases"),
+        ApiResource("Event", "events.k8s.io/v1", "events"),
+        ApiResource("CustomResourceDefinition", "apiextensions.k8s.io/v1", "customresourcedefinitions"),
+        ApiResource(
+            "MutatingWebhookConfiguration", "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
+        ),
+    )
 }
-_PLACES = {kind: (root, plural) for root, kinds in _GROUPS.values() for kind, plural in kinds.items()}
 
 
 def path_of(kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
     """Return the path of an object, or of all objects of a kind in a namespace."""
-    root, plural = _PLACES[kind]
+    root, _, plural = _RESOURCES[kind].path.rpartition("/")
     parts = [root, *(("namespaces", quote(namespace, safe="")) if namespace else ()), plural]
     parts += [quote(part, safe="") for part in (name, subresource) if part]
-    return "/" + "/".join(parts)
+    return "/".join(parts)
 
 
 _INSTALL = (
@@ -73,18 +70,20 @@ class NotFoundError(ClusterError):
         super().__init__(f"there is no {kind.lower()} {name}{where}{hint}")
 
 
-class _Names(msgspec.Struct):
-    items: list[ApiObject]
-
-
-_names = msgspec.json.Decoder(_Names)
-
-
 def list_items(body: bytes, kind: str) -> list[Json]:
     """Decode the items of a list, and add `apiVersion` and `kind`, which items of a list lack."""
     listed = msgspec.json.decode(body)
     header = {"apiVersion": listed.get("apiVersion", ""), "kind": kind}
     return [header | item for item in listed.get("items") or ()]
+
+
+class _Names(msgspec.Struct):
+    items: list[ApiObject]
+
+
+def _list_names(body: bytes) -> list[str]:
+    metas = (each.metadata for each in msgspec.json.decode(body, type=_Names).items)
+    return [meta.name for meta in metas if meta is not None and meta.name]
 
 
 class ObjectClient:
@@ -108,21 +107,21 @@ class ObjectClient:
 
     async def list_all(self, kind: str, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
         """Return all objects of a kind at one resourceVersion, or those of a `labelSelector` or `fieldSelector`."""
-        found: list[Json] = []
-        async for page in self._client.list_pages(path_of(kind, namespace), params=selection):
-            if page.first:
-                found = []
-            found += list_items(page.body, kind)
-        return found
+        return await self._list_pages(kind, namespace, selection, lambda page: list_items(page, kind))
 
     async def list_names(self, kind: str, namespace: str = "") -> list[str]:
         """Return the names of all objects of a kind."""
-        found: list[str] = []
-        async for page in self._client.list_pages(path_of(kind, namespace)):
+        return await self._list_pages(kind, namespace, None, _list_names)
+
+    async def _list_pages(
+        self, kind: str, namespace: str, selection: Mapping[str, str] | None, pick: Callable[[bytes], Iterable[T]]
+    ) -> list[T]:
+        """Return what `pick` takes from each page of a list. Long lists come in pages, so that other tasks get a turn."""
+        found: list[T] = []
+        async for page in self._client.list_pages(path_of(kind, namespace), params=selection):
             if page.first:
                 found = []
-            metas = (each.metadata for each in _names.decode(page.body).items)
-            found += [meta.name for meta in metas if meta is not None and meta.name]
+            found += pick(page.body)
         return found
 
     async def list_migrations(self, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
@@ -133,6 +132,132 @@ class ObjectClient:
             if error.status == 404:
                 raise NotInstalledError from error
             raise
+
+
+AT_ONCE = 4  # kinds that are listed concurrently
+
+OnPage = Callable[[ApiResource, ListPage], None]
+
+
+class ForbiddenKindsError(ClusterError):
+    """Kinds that may not be listed; the message has the server's reason for the first, and the missing rules."""
+
+    def __init__(self, refused: Sequence[tuple[ApiResource, ApiError]]) -> None:
+        super().__init__(refused)
+        self.kinds = tuple(resource.kind for resource, _ in refused)
+        self._refused = refused
+
+    def __str__(self) -> str:
+        rules = "\n".join(
+            f'  - {{apiGroups: ["{resource.group}"], resources: ["{resource.plural}"], verbs: ["list"]}}'
+            for resource, _ in self._refused
+        )
+        message = self._refused[0][1].message
+        kinds = ", ".join(self.kinds)
+        return f"you may not list {kinds} ({message}); ask for a ClusterRole with these rules, bound to you:\n{rules}"
+
+
+async def list_cluster(
+    client: ApiClient, on_page: OnPage, resources: Sequence[ApiResource] = RESOURCES
+) -> frozenset[str]:
+    """List every kind once, some at a time; return the optional kinds that this cluster lacks.
+
+    Pages go undecoded to `on_page`, so that only a few of them are in memory at once. A page with `first` set starts
+    the list of its kind, and may come twice: drop the objects of that kind then. Kinds that the user may not list are
+    reported together, with the RBAC rules that would allow them.
+    """
+    absent: set[str] = set()
+    refused: list[tuple[ApiResource, ApiError]] = []
+    at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def list_kind(resource: ApiResource) -> None:
+        answers = resource.absent_statuses
+        try:
+            async with at_once, aclosing(client.list_pages(resource.path, answers=answers)) as pages:
+                async for page in pages:
+                    if refused:
+                        return  # the listing will fail; one page shows whether this kind is forbidden too
+                    on_page(resource, page)
+        except ApiError as error:
+            if error.status in answers:
+                absent.add(resource.kind)
+            elif error.status == 403:
+                refused.append((resource, error))
+            else:
+                raise
+
+    try:
+        async with asyncio.TaskGroup() as lists:
+            for resource in resources:
+                lists.create_task(list_kind(resource))
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group  # the first failure has cancelled the others
+    if refused:
+        raise ForbiddenKindsError(sorted(refused, key=lambda refusal: resources.index(refusal[0])))
+    return frozenset(absent)
+
+
+class ManagedObject:
+    """An object of the controller, by kind and name. No write goes over another writer's.
+
+    An object without the controller's label is not ours: it is neither used nor changed, and the error has a cure.
+    """
+
+    kind = ""
+    cure = f"it has no label {MANAGED_BY}={MANAGER}"
+
+    def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
+        self._client = client
+        self.namespace = namespace
+        self.name = name
+        self._path = path_of(self.kind, namespace, name)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    async def fetch(self) -> Json | None:
+        """Return the object, ours or not; None if it does not exist."""
+        answer = await self._client.find(self._path)
+        if answer is None:
+            return None
+        try:
+            body: Json = msgspec.json.decode(answer, type=Json)
+            _ = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
+        except (msgspec.MsgspecError, KeyError, TypeError) as error:
+            raise self._malformed(error) from error
+        return body
+
+    async def fetch_ours(self) -> Json | None:
+        """Return the object; ClusterError if it is not ours."""
+        body = await self.fetch()
+        if body is not None and not self.is_ours(body):
+            raise ClusterError(f"{self} is not ours, and is left alone; {self.cure}")
+        return body
+
+    def is_ours(self, body: Json) -> bool:
+        """Whether the object is the controller's."""
+        return has_our_label(body)
+
+    async def remove(self) -> bool:
+        """Delete the object, if it exists; return whether it was deleted. ClusterError if it is not ours."""
+        found = await self.fetch_ours()
+        return found is not None and await self._write("DELETE", {"preconditions": {"uid": found["metadata"]["uid"]}})
+
+    async def _write(self, method: str, body: Json) -> bool:
+        """Create the object, or change or delete the one that was read; False if another writer was faster."""
+        path = path_of(self.kind, self.namespace) if method == "POST" else self._path
+        params = {} if method == "DELETE" else {"fieldManager": FIELD_MANAGER}
+        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = ApiRequest(method, path, params, msgspec.json.encode(body), content_type)
+        return await self._client.write(request) is not None
+
+    def _malformed(self, error: Exception) -> ApiError:
+        return ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path)
+
+
+def has_our_label(body: Json) -> bool:
+    """Whether an object has the label of the controller's objects."""
+    return bool((body["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER)
 
 
 FIELD_MANAGER = "rescheduler"

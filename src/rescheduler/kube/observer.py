@@ -13,7 +13,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
-from rescheduler.decode.sections import SectionError
+import msgspec
+
+from rescheduler.decode.sections import SectionError, label_selector
+from rescheduler.decode.structs import ApiLabelSelector
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import ObjectClient, list_items, path_of
 from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, controller_of, labels_of
@@ -23,7 +26,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
+from rescheduler.model.selector import Selector
 
 _ANY = "0"  # whatever the server has in its cache
 _CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
@@ -201,11 +204,6 @@ def _selects(budget: Json, tags: dict[str, str]) -> bool:
 def _selector(written: Json) -> Selector | None:
     """Decode a label selector; None for an invalid one, which may then select anything."""
     try:
-        exact = [requirement(key, "In", [value]) for key, value in (written.get("matchLabels") or {}).items()]
-        other: list[Requirement] = [
-            requirement(each["key"], each["operator"], each.get("values"))
-            for each in written.get("matchExpressions") or ()
-        ]
-    except (SelectorError, SectionError, KeyError):
+        return label_selector(msgspec.convert(written, ApiLabelSelector), "")
+    except (SectionError, msgspec.ValidationError):
         return None
-    return selector_of([*exact, *other])

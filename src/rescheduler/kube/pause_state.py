@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
-from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
-from rescheduler.kube.objects import FIELD_MANAGER, path_of
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.objects import ManagedObject
 from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, MANAGER
 from rescheduler.model.time import format_instant, read_instant
@@ -62,17 +59,10 @@ def shorten_reason(reason: str) -> str:
     return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 1] + "…"
 
 
-class PauseStore:
+class PauseStore(ManagedObject):
     """The ConfigMap of one controller."""
 
-    def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
-        self._client = client
-        self.namespace = namespace
-        self.name = name
-        self._path = path_of("ConfigMap", namespace, name)
-
-    def __str__(self) -> str:
-        return f"ConfigMap {self.namespace}/{self.name}"
+    kind = "ConfigMap"
 
     async def read(self) -> PauseDetails | None:
         """Return the current pause, if any."""
@@ -80,8 +70,8 @@ class PauseStore:
 
     async def look(self) -> PauseState:
         """Return the whole state."""
-        answer = await self._client.find(self._path)
-        return self._parse(self._decode(answer)) if answer is not None else PauseState()
+        body = await self.fetch()
+        return self._parse(body) if body is not None else PauseState()
 
     async def pause(self, by: str, reason: str = "") -> PauseDetails:
         """Pause, and return the current pause. An existing pause stays as it is."""
@@ -91,7 +81,7 @@ class PauseStore:
             if found.pause is not None and not found.nonsense:
                 return found.pause
             wanted = PauseDetails(by, float(int(self._client.clock.now())), short)
-            if await self._write(found, wanted, by):
+            if await self._store(found, wanted, by):
                 return wanted
         raise self._contended()
 
@@ -99,22 +89,12 @@ class PauseStore:
         """End the pause and return it; None if there was none."""
         for _ in range(_TRIES):
             found = await self.look()
-            if found.pause is None or await self._write(found, None, by):
+            if found.pause is None or await self._store(found, None, by):
                 return found.pause
         raise self._contended()
 
-    async def remove(self) -> bool:
-        """Delete the ConfigMap; return whether it existed. ClusterError if it is not ours."""
-        answer = await self._client.find(self._path)
-        if answer is None:
-            return False
-        metadata = self._decode(answer)["metadata"]
-        if (metadata.get("labels") or {}).get(MANAGED_BY) != MANAGER:
-            raise ClusterError(f"{self} is not ours, and is left alone; it has no label {MANAGED_BY}={MANAGER}")
-        return await self._send("DELETE", {"preconditions": {"uid": metadata["uid"]}})
-
-    async def _write(self, found: PauseState, pause: PauseDetails | None, by: str) -> bool:
-        """Write the state; False if another writer was faster."""
+    async def _store(self, found: PauseState, pause: PauseDetails | None, by: str) -> bool:
+        """Write the state over the one that was found; False if another writer was faster."""
         since = pause.since if pause is not None and pause.since is not None else self._client.clock.now()
         data = {
             "paused": "true" if pause is not None else "false",
@@ -125,30 +105,13 @@ class PauseStore:
         metadata: Json = {"labels": {MANAGED_BY: MANAGER}}
         if found.version:
             metadata["resourceVersion"] = found.version
-            return await self._send("PATCH", {"metadata": metadata, "data": data})
+            return await self._write("PATCH", {"metadata": metadata, "data": data})
         metadata |= {"name": self.name, "namespace": self.namespace}
-        whole = {key: value for key, value in data.items() if value is not None}
-        return await self._send("POST", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": whole})
+        data = {key: value for key, value in data.items() if value is not None}
+        return await self._write("POST", {"apiVersion": "v1", "kind": self.kind, "metadata": metadata, "data": data})
 
-    async def _send(self, method: str, body: Json) -> bool:
-        path = path_of("ConfigMap", self.namespace) if method == "POST" else self._path
-        params = {} if method == "DELETE" else {"fieldManager": FIELD_MANAGER}
-        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        return (
-            await self._client.write(ApiRequest(method, path, params, msgspec.json.encode(body), content_type))
-            is not None
-        )
-
-    def _decode(self, answer: bytes) -> Json:
-        try:
-            whole: Json = msgspec.json.decode(answer, type=Json)
-            _ = whole["metadata"]["resourceVersion"], whole["metadata"]["uid"]
-        except (msgspec.MsgspecError, KeyError, TypeError) as error:
-            raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
-        return whole
-
-    def _parse(self, whole: Json) -> PauseState:
-        metadata, data = whole["metadata"], whole.get("data") or {}
+    def _parse(self, body: Json) -> PauseState:
+        metadata, data = body["metadata"], body.get("data") or {}
         by, reason = (str(data.get(key) or "") for key in ("by", "reason"))
         since, paused = read_instant(str(data.get("since") or "")), str(data.get("paused", "")).strip().lower()
         at = (by, since, str(metadata["uid"]), str(metadata["resourceVersion"]))

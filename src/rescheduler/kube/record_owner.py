@@ -17,7 +17,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.objects import ObjectClient, list_items, path_of
+from rescheduler.kube.objects import ObjectClient, list_items
 from rescheduler.migration.observation import controller_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
@@ -113,16 +113,12 @@ class RecordOwners(ObjectClient):
         """List the objects that these owners of one namespace control."""
         uids = {owner["metadata"]["uid"] for owner in owners}
         selection = {"labelSelector": selector} if selector else None
-        path = path_of(kind, owners[0]["metadata"]["namespace"])
-        found: list[Json] = []
-        async for page in self._client.list_pages(path, params=selection):
-            if page.first:
-                found = []
-            for each in list_items(page.body, kind):
-                above = controller_of(each)
-                if above is not None and above["uid"] in uids:
-                    found.append(each)
-        return found
+
+        def pick(page: bytes) -> list[Json]:
+            items = list_items(page, kind)
+            return [each for each in items if (above := controller_of(each)) is not None and above["uid"] in uids]
+
+        return await self._list_pages(kind, owners[0]["metadata"]["namespace"], selection, pick)
 
     def _selector(self, workload: Json) -> str:
         """Return the selector of a workload's pods; empty if it is invalid, so that all pods are read."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import io
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -19,8 +18,6 @@ import msgspec
 import structlog
 
 from rescheduler.decode.reader import without_gc
-from rescheduler.decode.split import split
-from rescheduler.decode.structs import ApiResource
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import BROKEN_OFF, NOT_KUBERNETES, ApiError, Backoff, ClusterError
 
@@ -130,9 +127,10 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 class Reflector:
     """Keeps the copy of one kind."""
 
-    def __init__(self, client: ApiClient, resource: ApiResource, sink: Sink, backoff: Backoff | None = None) -> None:
+    def __init__(self, client: ApiClient, path: str, sink: Sink, backoff: Backoff | None = None) -> None:
         self._client = client
-        self._resource = resource
+        self._path = path
+        self._plural = path.rpartition("/")[2]
         self._sink = sink
         self._backoff = backoff or Backoff(longest=30.0)
         self._version = ""
@@ -176,26 +174,25 @@ class Reflector:
             self._streams = False  # the server has no streaming lists, or they are disabled
             return
         if status == 410:
-            _log.info("watch expired, listing again", resource=self._resource.plural)
+            _log.info("watch expired, listing again", resource=self._plural)
             self._version = ""
             if not self._failures:
                 self._failures += 1
                 return
         self._failures += 1
         self.failure = str(error)
-        _log.warning("watch failed, retrying", resource=self._resource.plural, error=str(error))
+        _log.warning("watch failed, retrying", resource=self._plural, error=str(error))
         asked = error.retry_after if isinstance(error, ApiError) else None
         await self._backoff.pause(min(self._failures, 20), asked)
 
     async def _list(self) -> None:
         version = ""
-        async with aclosing(self._client.list_pages(self._resource.path)) as pages:
+        async with aclosing(self._client.list_pages(self._path)) as pages:
             async for page in pages:
                 if page.first:
                     self._sink.begin()
-                for part in split(io.BytesIO(page.body)):
-                    if isinstance(part, memoryview):
-                        self._sink.put(part)
+                for item in page.items():
+                    self._sink.put(item)
                 version = page.version
         self._complete(version)
 
@@ -204,12 +201,12 @@ class Reflector:
         params = {**params, "timeoutSeconds": str(seconds)}
         clock = asyncio.get_running_loop().time
         started, received = clock(), False
-        async with aclosing(watch(self._client, self._resource.path, params, self._opened)) as events:
+        async with aclosing(watch(self._client, self._path, params, self._opened)) as events:
             async for event in events:
                 self._take(event)
                 received = True
         if not received and clock() - started < _TOO_SHORT:
-            raise ApiError(None, BROKEN_OFF, "the watch ended at once, without an event", self._resource.path)
+            raise ApiError(None, BROKEN_OFF, "the watch ended at once, without an event", self._path)
 
     def _take(self, event: WatchEvent) -> None:
         match event.type:
@@ -218,12 +215,12 @@ class Reflector:
             case "DELETED":
                 version = self._sink.drop(event.object)
             case "BOOKMARK":
-                metadata = decode_message(_bookmark, event.object, self._resource.path).metadata
+                metadata = decode_message(_bookmark, event.object, self._path).metadata
                 version = metadata.resource_version
                 if not self._version and (metadata.annotations or {}).get(_LIST_ENDS) == "true":
                     self._complete(version)
             case other:
-                raise ApiError(None, "UnknownEvent", f"a watch event of type {other!r}", self._resource.path)
+                raise ApiError(None, "UnknownEvent", f"a watch event of type {other!r}", self._path)
         if self._version:  # while a list is streamed, versions are in no order
             self._version = version or self._version
             self._healthy()
@@ -236,7 +233,7 @@ class Reflector:
 
     def _complete(self, version: str) -> None:
         if not version:
-            raise ApiError(None, NOT_KUBERNETES, "a list without a version cannot be followed", self._resource.path)
+            raise ApiError(None, NOT_KUBERNETES, "a list without a version cannot be followed", self._path)
         self._sink.complete()
         self._version = version
         self.synced.set()

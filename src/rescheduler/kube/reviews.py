@@ -6,17 +6,17 @@ the server says when it refuses a token is not passed on, because it may reveal 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass
+from typing import Generic, TypeVar
 
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import NOT_KUBERNETES, ApiError
+from rescheduler.model.json import Json
 
-_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-Review = TypeVar("Review")
+_CANNOT_SAY = frozenset({403, 404, 405})
+Status = TypeVar("Status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class _Identified(msgspec.Struct):
     user: _User | None = None
 
 
-class _TokenReview(msgspec.Struct):
-    status: _Identified
+class _OwnUser(msgspec.Struct):
+    user: _User = msgspec.field(name="userInfo", default_factory=_User)
 
 
 class _Allowed(msgspec.Struct):
@@ -67,8 +67,8 @@ class _Allowed(msgspec.Struct):
     denied: bool = False
 
 
-class _AccessReview(msgspec.Struct):
-    status: _Allowed
+class _Review(msgspec.Struct, Generic[Status]):
+    status: Status
 
 
 class ReviewClient:
@@ -79,9 +79,7 @@ class ReviewClient:
 
     async def authenticate(self, token: str) -> User | None:
         """Return the user of a token; None if the API server does not accept it."""
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        answer = await self._client.request("POST", _TOKENS, body=msgspec.json.encode(body))
-        found = _read(answer, _TokenReview, _TOKENS).status
+        found = await _review(self._client, "TokenReview", {"token": token}, _Review[_Identified])
         user = found.user
         # An unnamed user can be neither authorized nor audited.
         if not found.authenticated or user is None or not user.username:
@@ -91,58 +89,36 @@ class ReviewClient:
 
     async def is_allowed(self, person: User, question: ResourceAttributes) -> bool:
         """Whether the user may do that."""
-        attributes = {
-            "verb": question.verb,
-            "group": question.group,
-            "resource": question.resource,
-            "namespace": question.namespace,
-            "name": question.name,
-        }
         spec = {
             "user": person.name,
             "uid": person.uid,
             "groups": person.groups,
             "extra": dict(person.extra),
-            "resourceAttributes": {key: value for key, value in attributes.items() if value},
+            "resourceAttributes": {key: value for key, value in asdict(question).items() if value},
         }
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        answer = await self._client.request("POST", _ACCESS, body=msgspec.json.encode(body))
-        status = _read(answer, _AccessReview, _ACCESS).status
-        return status.allowed and not status.denied
-
-
-def _read(answer: bytes, kind: type[Review], path: str) -> Review:
-    try:
-        return msgspec.json.decode(answer, type=kind)
-    except msgspec.MsgspecError as error:
-        raise ApiError(None, NOT_KUBERNETES, f"the answer to a review does not decode ({error})", path) from error
-
-
-_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_CANNOT_SAY = frozenset({403, 404, 405})
-
-
-class _OwnUser(msgspec.Struct):
-    username: str = ""
-
-
-class _OwnStatus(msgspec.Struct):
-    user: _OwnUser = msgspec.field(name="userInfo", default_factory=_OwnUser)
-
-
-class _OwnReview(msgspec.Struct):
-    status: _OwnStatus
+        found = await _review(self._client, "SubjectAccessReview", spec, _Review[_Allowed])
+        return found.allowed and not found.denied
 
 
 async def fetch_own_name(client: ApiClient) -> str:
     """Return the user name of the client's own credentials; empty if the server cannot tell."""
-    body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     try:
-        answer = await client.send(ApiRequest("POST", _REVIEWS, {}, body, answers=_CANNOT_SAY))
-        return msgspec.json.decode(answer, type=_OwnReview).status.user.username
+        return (await _review(client, "SelfSubjectReview", {}, _Review[_OwnUser], _CANNOT_SAY)).user.username
     except ApiError as error:
-        if error.status not in _CANNOT_SAY:
+        if error.status not in _CANNOT_SAY and error.reason != NOT_KUBERNETES:
             raise
         return ""
-    except msgspec.MsgspecError:
-        return ""  # not an API server
+
+
+async def _review(
+    client: ApiClient, kind: str, spec: Json, answer: type[_Review[Status]], answers: frozenset[int] = frozenset()
+) -> Status:
+    """Create a review; return its status."""
+    api_version = f"{'authorization' if kind == 'SubjectAccessReview' else 'authentication'}.k8s.io/v1"
+    path = f"/apis/{api_version}/{kind.lower()}s"
+    body = msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec})
+    written = await client.send(ApiRequest("POST", path, {}, body, answers=answers))
+    try:
+        return msgspec.json.decode(written, type=answer).status
+    except msgspec.MsgspecError as error:
+        raise ApiError(None, NOT_KUBERNETES, f"the answer to a review does not decode ({error})", path) from error

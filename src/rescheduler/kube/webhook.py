@@ -1,4 +1,4 @@
-"""The MutatingWebhookConfiguration of the controller: kept up to date, emptied and removed; and a probe of the webhook.
+"""The webhook in the cluster: its MutatingWebhookConfiguration, the Secret with its certificates, and a probe.
 
 The leader maintains it (`admission.registration`). The chart installs it without webhooks, so that the controller needs
 no right to create it; with that right, the controller creates it. It is read first and written only if it differs, so
@@ -13,9 +13,10 @@ import base64
 import binascii
 import secrets
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -23,16 +24,15 @@ import structlog
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.connection import verify_like_go
-from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
-from rescheduler.kube.objects import FIELD_MANAGER, path_of
-from rescheduler.model.json import Json
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.objects import FIELD_MANAGER, ManagedObject, has_our_label, path_of
+from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.labels import ANSWER, MANAGED_BY, MANAGER, PROBE, REGISTERED_BY
 
 MUTATE = "/mutate"
 PODS_WEBHOOK = "pods.rescheduler.io"
 PROBE_WEBHOOK = "probe.rescheduler.io"
 _OURS = frozenset({PODS_WEBHOOK, PROBE_WEBHOOK})
-_ALL = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"  # a label that the API server sets on every namespace
 _SELECTORS = ("namespaceSelector", "objectSelector")
 _OUR_LABELS = frozenset({_NAMESPACE_NAME, PROBE})  # requirements on other labels belong to others
@@ -83,16 +83,56 @@ class WebhookSettings:
         return f"{self.name}-webhook"
 
 
-class WebhookConfiguration:
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """A Secret as it was read."""
+
+    data: Mapping[str, bytes]
+    version: str
+    whole: Json
+
+
+class SecretStore(ManagedObject):
+    """The Secret with the webhook's certificates: every replica reads it, the leader writes it."""
+
+    kind = "Secret"
+    cure = f"delete it, or label it {MANAGED_BY}={MANAGER} if it may be overwritten"
+
+    async def read(self) -> StoredSecret | None:
+        """Return the Secret, or None; ClusterError if it is not ours."""
+        whole = await self.fetch_ours()
+        if whole is None:
+            return None
+        try:
+            data = {key: base64.b64decode(value, validate=True) for key, value in (whole.get("data") or {}).items()}
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise self._malformed(error) from error
+        return StoredSecret(data, whole["metadata"]["resourceVersion"], whole)
+
+    async def create(self, data: Mapping[str, bytes]) -> bool:
+        """Create the Secret; False if another writer was faster."""
+        metadata = {"name": self.name, "namespace": self.namespace, "labels": {MANAGED_BY: MANAGER}}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": _encode(data)}
+        return await self._write("POST", body)
+
+    async def replace(self, found: StoredSecret, data: Mapping[str, bytes]) -> bool:
+        """Replace the data; False if the Secret is no longer what was found."""
+        return await self._write("PUT", found.whole | {"data": _encode(data)})
+
+
+def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in data.items()}
+
+
+class WebhookConfiguration(ManagedObject):
     """The configuration on one API server."""
 
-    def __init__(self, client: ApiClient, settings: WebhookSettings) -> None:
-        self._client = client
-        self._settings = settings
-        self._path = f"{_ALL}/{quote(settings.name, safe='')}"
+    kind = "MutatingWebhookConfiguration"
+    cure = f"delete it, configure another name, or label it {MANAGED_BY}={MANAGER}"
 
-    def __str__(self) -> str:
-        return f"MutatingWebhookConfiguration {self._settings.name}"
+    def __init__(self, client: ApiClient, settings: WebhookSettings) -> None:
+        super().__init__(client, "", settings.name)
+        self._settings = settings
 
     def exclude(self, namespaces: tuple[str, ...]) -> None:
         """Exclude pods of these namespaces, besides the controller's own."""
@@ -100,18 +140,11 @@ class WebhookConfiguration:
 
     async def read(self) -> Json | None:
         """Return the configuration, or None; ClusterError if it is not ours."""
-        answer = await self._client.find(self._path)
-        if answer is None:
-            return None
-        try:
-            found: Json = msgspec.json.decode(answer, type=Json)
-            marked = _is_made_by_us(found) or REGISTERED_BY in _notes(found)
-        except (msgspec.MsgspecError, KeyError, AttributeError) as error:
-            raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
-        if not marked:
-            cure = f"delete it, configure another name, or label it {MANAGED_BY}={MANAGER}"
-            raise ClusterError(f"{self} is not ours, and is left alone; {cure}")
-        return found
+        return await self.fetch_ours()
+
+    def is_ours(self, body: Json) -> bool:
+        """Whether we created or registered it: the chart labels it with its own name."""
+        return has_our_label(body) or REGISTERED_BY in annotations_of(body)
 
     async def keep(self, found: Json | None, bundle: bytes | None) -> bool:
         """Update the configuration that was read, or create it; return whether anything was written.
@@ -120,7 +153,7 @@ class WebhookConfiguration:
         """
         wanted = self.wanted(bundle)
         if found is not None:
-            if not _is_made_by_us(found):  # made by helm, for example, which sets its own name there
+            if not has_our_label(found):  # made by helm, for example, which sets its own name there
                 del wanted["metadata"]["labels"]
             wanted["webhooks"] = [_with_theirs(each, _named(found, each["name"])) for each in wanted["webhooks"]]
             if _contains(found, wanted):
@@ -150,8 +183,7 @@ class WebhookConfiguration:
             return False
         theirs = [each for each in found["webhooks"] if each.get("name") not in _OURS]
         body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": theirs}
-        params, kind = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json"
-        gone = frozenset({404})
+        params, kind, gone = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json", frozenset({404})
         try:
             await self._client.send(ApiRequest("PATCH", self._path, params, msgspec.json.encode(body), kind, gone))
         except ApiError as error:
@@ -160,18 +192,10 @@ class WebhookConfiguration:
             return False
         return True
 
-    async def remove(self) -> bool:
-        """Delete the configuration, if it exists and is ours; return whether it was deleted."""
-        found = await self.read()
-        if found is None:
-            return False
-        options = {"preconditions": {"uid": found["metadata"]["uid"]}}
-        request = ApiRequest("DELETE", self._path, {}, msgspec.json.encode(options))
-        return await self._client.write(request) is not None
 
     def is_here(self, found: Json) -> bool:
         """Whether it was registered from this namespace, and not by another controller in the cluster."""
-        return bool(_notes(found).get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace)
+        return annotations_of(found).get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace
 
     def wanted(self, bundle: bytes | None) -> Json:
         """Return the desired configuration. It has all fields with defaults, so that it can be compared."""
@@ -230,14 +254,6 @@ def bundle_in(found: Json | None) -> bytes:
         return base64.b64decode(bundle, validate=True)
     except (binascii.Error, ValueError):
         return b""
-
-
-def _is_made_by_us(found: Json) -> bool:
-    return bool((found["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER)
-
-
-def _notes(found: Json) -> Json:
-    return found["metadata"].get("annotations") or {}
 
 
 def _with_probe(*, exists: bool) -> Json:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.structs import RESOURCES, WORKLOADS, ApiResource
+from rescheduler.decode.structs import CRON_JOBS, RESOURCES, WORKLOADS, ApiResource
 from rescheduler.kube.client import ApiClient
+from rescheduler.kube.objects import MIGRATIONS
 from rescheduler.kube.reflector import Reflector, Sink, wait_for_first_sync
 from rescheduler.model.migration import ObjectReference
 from rescheduler.model.objects import Workload
@@ -24,9 +25,6 @@ from rescheduler.runtime.migration_cache import MigrationCache, MigrationSink
 
 _log = structlog.stdlib.get_logger(__name__)
 _LOG_EVERY = 10.0
-MIGRATIONS = ApiResource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
-CRON_JOBS = ApiResource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
-"""Read by the controller only: their annotations apply to the pods of their Jobs."""
 # Measured usage cannot be watched.
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
 
@@ -59,7 +57,7 @@ class Informers:
         self._overlays: list[Overlay] = []
         self._resources = {resource.plural: resource for resource in resources}
         self._reflectors = {
-            resource.plural: Reflector(client, resource, self._sink(resource)) for resource in resources
+            resource.plural: Reflector(client, resource.path, self._sink(resource)) for resource in resources
         }
 
     async def run(self) -> None:

@@ -7,19 +7,16 @@ cool-downs and people read it while the controller is installed, and it has no u
 from __future__ import annotations
 
 import asyncio
-import io
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.split import split
-from rescheduler.decode.structs import RESOURCES, WORKLOADS, ApiResource
+from rescheduler.decode.structs import CRON_JOBS, RESOURCES, WORKLOADS, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.lister import list_cluster
 from rescheduler.kube.migrations import MigrationClient, StaleError
-from rescheduler.kube.objects import CommandSender, ObjectClient
+from rescheduler.kube.objects import CommandSender, ObjectClient, list_cluster
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, delete, patch
@@ -31,7 +28,6 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.executor import MigrationExecutor
-from rescheduler.runtime.informers import CRON_JOBS
 from rescheduler.runtime.maintenance import CordonController
 from rescheduler.runtime.orphans import WATCHED, MarkedObject, OrphanCleaner
 from rescheduler.runtime.starting.gate import StartDecision
@@ -222,9 +218,8 @@ class Uninstaller:
         def take(resource: ApiResource, page: ListPage) -> None:
             if page.first:
                 sinks[resource.kind].begin()
-            for part in split(io.BytesIO(page.body)):
-                if isinstance(part, memoryview):
-                    sinks[resource.kind].put(part)
+            for item in page.items():
+                sinks[resource.kind].put(item)
 
         await list_cluster(self._client, take, kinds)
         for sink in sinks.values():

@@ -7,12 +7,10 @@ It is cut into objects without decoding it as a whole, and other tasks run betwe
 from __future__ import annotations
 
 import asyncio
-import io
 
 import msgspec
 
 from rescheduler.decode.reader import ObjectReader
-from rescheduler.decode.split import split
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
@@ -70,9 +68,7 @@ class MetricsApi:
         reader = ObjectReader()
         async for page in self._client.list_pages(resource.path, answers=resource.absent_statuses):
             rows: list[Usage] = []
-            for part in split(io.BytesIO(page.body)):
-                if not isinstance(part, memoryview):
-                    continue
+            for part in page.items():
                 try:
                     rows.append(_row(resource.kind, part))
                 except (msgspec.ValidationError, QuantityError, InstantError):

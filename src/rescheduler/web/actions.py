@@ -17,7 +17,7 @@ import structlog
 from aiohttp import http_exceptions, web
 from msgspec import Meta, Struct, structs
 
-from rescheduler.kube.approval import add_group_members
+from rescheduler.kube.migrations import add_group_members
 from rescheduler.kube.reviews import ResourceAttributes, User
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.auth import PageAccess, RequestChecks, peer

@@ -85,7 +85,7 @@ def backoff(paused: list[float]) -> Backoff:
 async def followed(client: ScriptedClient, backoff: Backoff) -> tuple[ClusterCache, Reflector]:
     """The copy, when the client has said all it had to say."""
     cache = ClusterCache("test")
-    reflector = Reflector(cast("ApiClient", client), NODES, cache.sink("Node"), backoff)
+    reflector = Reflector(cast("ApiClient", client), NODES.path, cache.sink("Node"), backoff)
     task = asyncio.create_task(reflector.run())
     try:
         await client.exhausted.wait()

@@ -201,7 +201,7 @@ def test_the_copy_ends_up_as_the_cluster_is(kind: str, acts: list[Act], seed: in
         server = Server(BY_KIND[kind], acts, random.Random(seed), streams=streams)
         cache, truth = ClusterCache("test"), ClusterCache("test")
         backoff = Backoff(sleep=_at_once)
-        reflector = Reflector(cast("ApiClient", server), BY_KIND[kind], cache.sink(kind), backoff)
+        reflector = Reflector(cast("ApiClient", server), BY_KIND[kind].path, cache.sink(kind), backoff)
         task = asyncio.create_task(reflector.run())
         over = asyncio.create_task(server.over.wait())
         await asyncio.wait([task, over], return_when=asyncio.FIRST_COMPLETED)

@@ -15,9 +15,10 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube import reflector as module
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, Backoff
+from rescheduler.kube.objects import MIGRATIONS
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.migration import Phase
-from rescheduler.runtime.informers import MIGRATIONS, Informers, InformerStatus
+from rescheduler.runtime.informers import Informers, InformerStatus
 from tests.support.kubeconfigs import connection
 from tests.support.pod_migrations import migration_spec, pod_migration
 from tests.unit.kube.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
@@ -60,7 +61,7 @@ async def followed(clock: Clock, *watches: list[bytes] | ApiError) -> AsyncItera
 
     client = Script(*watches)
     client.clock = clock
-    reflector = Reflector(cast("ApiClient", client), NODES, ClusterCache("test").sink("Node"), Backoff(sleep=at_once))
+    reflector = Reflector(cast("ApiClient", client), NODES.path, ClusterCache("test").sink("Node"), Backoff(sleep=at_once))
     task = asyncio.create_task(reflector.run())
     try:
         await client.exhausted.wait()

@@ -6,8 +6,7 @@ import pytest
 from yarl import URL
 
 from rescheduler.kube.errors import KubeconfigError
-from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.proxy import proxy_from_environment
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection, proxy_from_environment
 from tests.support.kubeconfigs import kubeconfig, written
 
 PROXY = "http://proxy:3128"
