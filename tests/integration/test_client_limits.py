@@ -60,10 +60,10 @@ async def test_a_write_is_not_sent_without_the_lead(tmp_path: Path, method: str)
     lead = Lead()
     async with api_server() as server, leader(server, tmp_path, lead) as client:
         server.script("/x", Answer())
-        await client.request(method, "/x")
+        await client.send(ApiRequest(method, "/x"))
         lead.lose()
         with pytest.raises(FencedError) as raised:
-            await client.request(method, "/x")
+            await client.send(ApiRequest(method, "/x"))
         assert len(server.seen) == 1
     assert str(raised.value) == f"{method} /x was not sent: this replica may no longer be the leader"
     assert isinstance(raised.value, ClusterError)
@@ -79,7 +79,7 @@ async def test_a_write_is_not_sent_if_the_lead_is_lost_between_its_connection_an
         to = connection(tmp_path, {"server": server.url})
         async with ApiClient(to, backoff=RecordedWaits().backoff, may_write=lambda: next(answers)) as client:
             with pytest.raises(FencedError, match=f"{method} /x was not sent"):
-                await client.request(method, "/x", body=b"{}")
+                await client.send(ApiRequest(method, "/x", body=b"{}"))
         assert not server.seen
 
 
@@ -90,7 +90,7 @@ async def test_a_retry_is_not_sent_after_the_lead_was_lost(tmp_path: Path, metho
     async with api_server() as server, leader(server, tmp_path, lead) as client:
         server.script("/x", busy, Answer())
         with pytest.raises(FencedError):
-            await client.request(method, "/x")
+            await client.send(ApiRequest(method, "/x"))
         assert len(server.seen) == 1
 
 
@@ -100,7 +100,7 @@ async def test_a_write_is_not_sent_when_the_lead_is_lost_while_it_is_connected(t
         to = connection(tmp_path, {"server": server.url, "proxy-url": proxy.url})
         async with ApiClient(to, may_write=lambda: not proxy.asked) as client:
             with pytest.raises(FencedError):
-                await client.request("POST", "/x")
+                await client.send(ApiRequest("POST", "/x"))
         assert (len(proxy.asked), server.seen) == (1, [])
 
 
@@ -118,7 +118,7 @@ async def test_a_fenced_connection_serves_the_next_request(tmp_path: Path) -> No
         server.script("/x", Answer())
         for _ in range(200):  # more than there are connections in a client
             with pytest.raises(FencedError):
-                await client.request("POST", "/x")
+                await client.send(ApiRequest("POST", "/x"))
         assert await client.get("/x") == b"{}"
 
 

@@ -48,7 +48,7 @@ async def test_every_try_of_a_request_is_reported_with_its_status_and_its_time(t
         server.script("/x", status_answer(503, "ServiceUnavailable", "starting", {"Retry-After": "1"}), Answer())
         await client.get("/x")
         await client.find("/nothing")
-        await client.request("POST", "/x", body=b"{}")
+        await client.send(ApiRequest("POST", "/x", body=b"{}"))
     assert heard.tries == [("GET", 503), ("GET", 200), ("GET", 404), ("POST", 200)]
     assert all(heard.timed)
 
@@ -87,7 +87,7 @@ async def test_a_write_that_is_fenced_off_was_never_sent_and_is_not_reported(tmp
     ):
         client.report = heard = Heard()
         with pytest.raises(FencedError):
-            await client.request("DELETE", "/x", body=b"{}")
+            await client.send(ApiRequest("DELETE", "/x", body=b"{}"))
     assert heard.tries == []
 
 

@@ -29,13 +29,13 @@ def ten_seconds_later() -> None:
 async def test_method_path_query_body_and_content_type_arrive(tmp_path: Path) -> None:
     async with api_server() as server, client_of(server, tmp_path, RecordedWaits()) as client:
         server.script("/api/v1/x", Answer(201, b'{"a":1}'))
-        answer = await client.request(
+        answer = await client.send(ApiRequest(
             "PATCH",
             "/api/v1/x",
             params={"fieldManager": "rescheduler", "labelSelector": "a in (b, c)"},
             body=b'{"b":2}',
             content_type="application/merge-patch+json",
-        )
+        ))
         seen = server.seen[0]
     assert answer == b'{"a":1}'
     assert (seen.method, seen.path, seen.body) == ("PATCH", "/api/v1/x", b'{"b":2}')
@@ -67,7 +67,7 @@ async def test_retry_after_is_honoured_for_every_method(tmp_path: Path) -> None:
         async with api_server() as server, client_of(server, tmp_path, waits) as client:
             busy = status_answer(503, "ServiceUnavailable", "starting", {"Retry-After": "1"})
             server.script("/version", BUSY, busy, Answer())
-            assert await client.request(method, "/version") == b"{}"
+            assert await client.send(ApiRequest(method, "/version")) == b"{}"
         assert waits.waits == [7.125, 1.125]
 
 
@@ -86,7 +86,7 @@ async def test_a_429_to_a_write_without_retry_after_is_an_answer(tmp_path: Path)
     async with api_server() as server, client_of(server, tmp_path, RecordedWaits()) as client:
         server.script("/evict", status_answer(429, "TooManyRequests", "would violate the disruption budget"))
         with pytest.raises(ApiError, match="would violate"):
-            await client.request("POST", "/evict", body=b"{}")
+            await client.send(ApiRequest("POST", "/evict", body=b"{}"))
         assert len(server.seen) == 1
 
 
@@ -121,7 +121,7 @@ async def test_a_write_is_not_repeated_when_it_may_have_arrived(tmp_path: Path, 
         async with api_server() as server, client_of(server, tmp_path, RecordedWaits()) as client:
             server.script("/x", failure, Answer())
             with pytest.raises(ApiError):
-                await client.request(method, "/x", body=b"{}")
+                await client.send(ApiRequest(method, "/x", body=b"{}"))
             assert len(server.seen) == 1
 
 

@@ -148,7 +148,7 @@ class LeaseClaim(LeaderElector):
         """Look at the namespace; OPEN if that is not allowed, so that the Lease is tried again."""
         selection = {"fieldSelector": f"metadata.name={self.lease.namespace}"}
         try:
-            answer = await self.client.request("GET", _NAMESPACES, params=selection)
+            answer = await self.client.get(_NAMESPACES, selection)
             found = msgspec.json.decode(answer, type=_Namespaces).items
         except (ApiError, msgspec.MsgspecError):
             return _Place.OPEN
@@ -233,12 +233,8 @@ async def _undo(
         await _forget_pause(_state(client, config, home), tell)
     if definition and not undone.left:
         path = path_of("CustomResourceDefinition", "", _KIND)
-        try:
-            await client.send(ApiRequest("DELETE", path, answers=frozenset({404})))
+        if await client.send_unless(ApiRequest("DELETE", path, answers=frozenset({404}))) is not None:
             tell(f"delete CustomResourceDefinition {_KIND}")
-        except ApiError as error:
-            if error.status != 404:
-                raise
     return undone
 
 

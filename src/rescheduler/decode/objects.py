@@ -37,16 +37,15 @@ def node(found: structs.ApiNode, meta: structs.ApiMeta) -> Node:
         taints=tuple(sorted(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ())),
         unschedulable=bool(spec.unschedulable),
         ready=unready is None,
-        unready_since=_since(unready),
+        unready_since=_instant(unready.last_transition_time if unready is not None else None),
         deleting=meta.deletion_timestamp is not None,
         cordoned=marks.CORDONED in annotations,
         annotations=annotations,
     )
 
 
-def _since(unready: structs.ApiNodeCondition | None) -> float | None:
-    written = unready.last_transition_time if unready is not None else None
-    return parse_instant(written) if written else None
+def _instant(text: str | None) -> float | None:
+    return parse_instant(text) if text else None
 
 
 def namespace_labels(meta: structs.ApiMeta) -> Labels:
@@ -111,7 +110,7 @@ def autoscaler(found: structs.ApiHorizontalPodAutoscaler, meta: structs.ApiMeta)
         current=status.current_replicas or 0,
         desired=status.desired_replicas or 0,
         active=not hindered & {"AbleToScale", "ScalingActive"},
-        scaled=parse_instant(status.last_scale_time) if status.last_scale_time else None,
+        scaled=_instant(status.last_scale_time),
     )
 
 
@@ -119,6 +118,7 @@ def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> Disr
     """Make a disruption budget's row. If its status lags behind its spec it allows nothing, as in the Eviction API."""
     spec = found.spec or structs.ApiBudgetSpec()
     status = found.status or structs.ApiBudgetStatus()
+    labels = sections.string_map(meta.labels, "metadata.labels")
     allowed = status.disruptions_allowed
     if allowed is not None and (status.observed_generation or 0) < (meta.generation or 0):
         allowed = 0
@@ -132,13 +132,8 @@ def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> Disr
         max_unavailable=spec.max_unavailable,
         allowed=allowed,
         always_evict_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
-        migration=_made_for(sections.string_map(meta.labels, "metadata.labels")),
+        migration=labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else "",
     )
-
-
-def _made_for(labels: Labels) -> str:
-    """Return the migration of a temporary budget."""
-    return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else ""
 
 
 def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Claim:
@@ -159,11 +154,11 @@ def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Cla
 def volume(found: structs.ApiPersistentVolume, meta: structs.ApiMeta) -> Volume:
     """Make a volume's row."""
     spec = found.spec or structs.ApiVolumeSpec()
-    required = spec.node_affinity.required if spec.node_affinity else structs.ABSENT
+    required, path = spec.node_affinity.required if spec.node_affinity else structs.ABSENT, "spec.nodeAffinity.required"
     return Volume(
         name=meta.name or "",
         labels=sections.string_map(meta.labels, "metadata.labels"),
-        node_affinity=sections.raw_node_terms(required, "spec.nodeAffinity.required"),
+        node_affinity=sections.node_terms(sections.decode(required, structs.ApiNodeSelector, path), path),
         driver=(spec.csi and spec.csi.driver) or "",
         handle=(spec.csi and spec.csi.volume_handle) or "",
         local=structs.present(spec.local) or structs.present(spec.host_path),
@@ -209,5 +204,5 @@ def usage(kind: str, found: structs.ApiMetrics, meta: structs.ApiMeta) -> Usage:
         namespace=meta.namespace or "",
         name=meta.name or "",
         usage=tuple(sorted(total.items())),
-        timestamp=parse_instant(found.timestamp) if found.timestamp else None,
+        timestamp=_instant(found.timestamp),
     )

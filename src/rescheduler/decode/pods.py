@@ -25,31 +25,19 @@ _TELLING = frozenset({"DisruptionTarget", "PodResizePending", "PodResizeInProgre
 """Conditions that are unusual when they are True; all others are normally True."""
 
 
-class PodHealthReader:
-    """Reads the health of pods; equal results are one object."""
-
-    def __init__(self) -> None:
-        self._known: dict[PodHealth, PodHealth] = {}
-
-    def read(self, status: structs.ApiPodStatus) -> PodHealth:
-        """Return the health of a pod."""
-        restarts, states = _of(status.container_statuses, "")
-        init_restarts, init_states = _of(status.init_container_statuses, "init")
-        states += init_states + _of(status.ephemeral_container_statuses, "ephemeral")[1]
-        conditions: tuple[PodCondition, ...] = ()
-        for each in status.conditions or ():
-            if each.status != "True" or each.type in _TELLING:
-                words = intern(each.type or ""), intern(each.status or ""), intern(each.reason or "")
-                conditions += (PodCondition(*words, read_instant(each.last_transition_time)),)
-        if not (restarts or init_restarts or states or conditions or status.reason):
-            return HEALTHY
-        found = PodHealth(restarts, init_restarts, status.reason or "", states, conditions)
-        return found if conditions else self._known.setdefault(found, found)  # times are each pod's own
-
-    def forget_all_but(self, rows: Collection[Pod]) -> None:
-        """Forget what none of these rows uses."""
-        used = {id(row.trouble) for row in rows}
-        self._known = {key: found for key, found in self._known.items() if id(found) in used}
+def read_health(status: structs.ApiPodStatus) -> PodHealth:
+    """Return the health of a pod."""
+    restarts, states = _of(status.container_statuses, "")
+    init_restarts, init_states = _of(status.init_container_statuses, "init")
+    states += init_states + _of(status.ephemeral_container_statuses, "ephemeral")[1]
+    conditions: tuple[PodCondition, ...] = ()
+    for each in status.conditions or ():
+        if each.status != "True" or each.type in _TELLING:
+            words = intern(each.type or ""), intern(each.status or ""), intern(each.reason or "")
+            conditions += (PodCondition(*words, read_instant(each.last_transition_time)),)
+    if not (restarts or init_restarts or states or conditions or status.reason):
+        return HEALTHY
+    return PodHealth(restarts, init_restarts, status.reason or "", states, conditions)
 
 
 def is_usual(condition: structs.ApiCondition) -> bool:
@@ -140,7 +128,7 @@ class PodDecoder:
         self._held: dict[tuple[object, ...], Requests] = {}
         self._requests: dict[Requests, Requests] = {}
         self._strings: dict[str, str] = {}
-        self._health = PodHealthReader()
+        self._health: dict[PodHealth, PodHealth] = {}
 
     def row(self, pod: structs.ApiPod, meta: structs.ApiMeta) -> Pod:
         """Return a pod's row; SectionError if a part is invalid."""
@@ -171,7 +159,7 @@ class PodDecoder:
             nominated=self._shared(status.nominated_node_name or ""),
             annotations=annotations,
             ailment=find_failure(status, phase) if meta.deletion_timestamp is None else None,
-            trouble=self._health.read(status),
+            trouble=self._read_health(status),
         )
 
     def forget_all_but(self, rows: Collection[Pod]) -> None:
@@ -188,7 +176,14 @@ class PodDecoder:
         self._requests = {each: self._requests[each] for each in requests if each in self._requests}
         strings = {text for row in rows for text in (row.namespace, row.node, row.phase, row.nominated)}
         self._strings = {text: self._strings[text] for text in strings if text in self._strings}
-        self._health.forget_all_but(rows)
+        troubles = {id(row.trouble) for row in rows}
+        self._health = {key: found for key, found in self._health.items() if id(found) in troubles}
+
+    def _read_health(self, status: structs.ApiPodStatus) -> PodHealth:
+        found = read_health(status)
+        if found is HEALTHY or found.conditions:  # times are each pod's own
+            return found
+        return self._health.setdefault(found, found)
 
     def _shared(self, text: str) -> str:
         return self._strings.setdefault(text, text)

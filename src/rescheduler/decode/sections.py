@@ -145,11 +145,6 @@ def node_terms(found: structs.ApiNodeSelector | None, path: str) -> tuple[NodeTe
     )
 
 
-def raw_node_terms(raw: Raw, path: str) -> tuple[NodeTerm, ...] | None:
-    """Decode required node selector terms."""
-    return node_terms(decode(raw, structs.ApiNodeSelector, path), path)
-
-
 class AffinityRules(msgspec.Struct, frozen=True, gc=False):
     """The parts of a pod's affinity that planning reads."""
 

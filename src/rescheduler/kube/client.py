@@ -188,27 +188,26 @@ class ApiClient:
             self._session = None
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        return await self.request("GET", path, params=params)
+        return await self.send(ApiRequest("GET", path, params or {}))
 
     async def find(self, path: str) -> bytes | None:
         """Return the object at a path, or None."""
+        return await self.send_unless(ApiRequest("GET", path, answers=frozenset({404})))
+
+    async def write(self, request: ApiRequest) -> bytes | None:
+        """Send a write; None if another writer was faster, so that the object has changed (409) or is gone (404)."""
+        # A 404 on a creation means that the namespace does not exist.
+        conflicts = frozenset({409} if request.method == "POST" else {404, 409})
+        return await self.send_unless(replace(request, answers=conflicts))
+
+    async def send_unless(self, request: ApiRequest) -> bytes | None:
+        """Return the body of the answer; None for a status in `answers`."""
         try:
-            return await self.send(ApiRequest("GET", path, answers=frozenset({404})))
+            return await self.send(request)
         except ApiError as error:
-            if error.status != 404:
+            if error.status not in request.answers:
                 raise
             return None
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-    ) -> bytes:
-        return await self.send(ApiRequest(method, path, params or {}, body, content_type))
 
     async def send(self, request: ApiRequest) -> bytes:
         """Return the body of the answer, or raise ApiError. `request_timeout` covers all attempts and pauses."""
@@ -235,17 +234,6 @@ class ApiClient:
         except TimeoutError as error:
             # If an attempt failed before the time was up, its error says more than the timeout.
             raise last or error_from_exception(error, request.path, self._connection) from error
-
-    async def write(self, request: ApiRequest) -> bytes | None:
-        """Send a write; None if another writer was faster, so that the object has changed (409) or is gone (404)."""
-        # A 404 on a creation means that the namespace does not exist.
-        conflicts = frozenset({409} if request.method == "POST" else {404, 409})
-        try:
-            return await self.send(replace(request, answers=conflicts))
-        except ApiError as error:
-            if error.status not in conflicts:
-                raise
-            return None
 
     async def list_pages(
         self,

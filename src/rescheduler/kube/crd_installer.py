@@ -16,7 +16,7 @@ import structlog
 from rescheduler import __version__
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import BROKEN_OFF, PASSING, TIMED_OUT, ApiError, Backoff, ClusterError
-from rescheduler.kube.objects import FIELD_MANAGER, path_of
+from rescheduler.kube.objects import FIELD_MANAGER, ObjectClient, path_of
 from rescheduler.migration.crd import API_VERSION, CURE, POD_MIGRATION, VERSION_ANNOTATION
 from rescheduler.model.json import Json
 
@@ -64,7 +64,7 @@ class _Installation:
             raise
 
     async def _apply(self) -> str:
-        found = await self._read()
+        found = await ObjectClient(self._client).find("CustomResourceDefinition", "", _NAME)
         if found is not None and "deletionTimestamp" in found["metadata"]:
             self._written = False  # an update now would be deleted with it
             return "its definition is being deleted"
@@ -75,11 +75,6 @@ class _Installation:
             self._written = False
             return "its definition was deleted"
         return _describe_problem(found) or await self._check_served()
-
-    async def _read(self) -> Json | None:
-        answer = await self._client.find(path_of("CustomResourceDefinition", "", _NAME))
-        found: Json | None = msgspec.json.decode(answer) if answer is not None else None
-        return found
 
     async def _write_over(self, found: Json | None) -> Json:
         """Apply the CRD unless the installed one is newer; return the installed one."""

@@ -33,13 +33,13 @@ class ApiError(ClusterError):
     the server's `Status` object. `message` says what happened, `cure` (may be empty) what to do about it.
     """
 
-    def __init__(self, status: int | None, reason: str, message: str, path: str) -> None:
+    def __init__(self, status: int | None, reason: str, message: str, path: str, cure: str = "") -> None:
         super().__init__(status, reason, message, path)
         self.status = status
         self.reason = reason
         self.message = message
         self.path = path
-        self.cure = ""
+        self.cure = cure
         self.retry_after: float | None = None
 
     def __str__(self) -> str:

@@ -173,17 +173,13 @@ def error_from_answer(
 def error_from_exception(exception: Exception, path: str, connection: Connection) -> ApiError:
     """Return the error for a request without a complete answer."""
     reason, message, cure = _explain(exception, connection)
-    error = ApiError(None, reason, message, path)
-    error.cure = cure
-    return error
+    return ApiError(None, reason, message, path, cure)
 
 
 def not_kubernetes(path: str, connection: Connection, problem: str) -> ApiError:
     """Return the error for an answer that does not come from a Kubernetes API server."""
     message = f"{connection.server} answered, but not as a Kubernetes API server does: {problem}"
-    error = ApiError(None, NOT_KUBERNETES, message, path)
-    error.cure = f"check the server of {connection.source}"
-    return error
+    return ApiError(None, NOT_KUBERNETES, message, path, f"check the server of {connection.source}")
 
 
 def _explain(exception: Exception, connection: Connection) -> tuple[str, str, str]:

@@ -184,13 +184,8 @@ class WebhookConfiguration(ManagedObject):
         theirs = [each for each in found["webhooks"] if each.get("name") not in _OURS]
         body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": theirs}
         params, kind, gone = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json", frozenset({404})
-        try:
-            await self._client.send(ApiRequest("PATCH", self._path, params, msgspec.json.encode(body), kind, gone))
-        except ApiError as error:
-            if error.status not in gone:
-                raise
-            return False
-        return True
+        request = ApiRequest("PATCH", self._path, params, msgspec.json.encode(body), kind, gone)
+        return await self._client.send_unless(request) is not None
 
 
     def is_here(self, found: Json) -> bool:
