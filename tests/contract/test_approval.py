@@ -117,7 +117,7 @@ async def test_what_waits_takes_no_slot_of_those_that_may_begin(
         (waiting,) = await leader.ordered(move(space, web[0], elsewhere(nodes, web[0])))
         await waits(leader, waiting)
         by_hand = migration_spec(name_of(web[1]), target=elsewhere(nodes, web[1]))
-        other = await leader.store.add(pod_migration(space.name, "by-hand", by_hand))
+        other = await leader.store.create(pod_migration(space.name, "by-hand", by_hand))
         assert (await leader.ends(other)).status.phase is Phase.COMPLETED
         assert leader.now(waiting).awaits_approval
 
@@ -240,8 +240,8 @@ async def test_nobody_approves_of_what_is_gone_needs_none_or_has_changed_its_min
     order = migration_spec(name_of(web[0]), target=elsewhere(nodes, web[0]), approval_required=True)
     async with client_of(space.cluster) as client:
         migration_client = MigrationClient(client)
-        await migration_client.add(pod_migration(space.name, "waiting", order))
-        await migration_client.add(pod_migration(space.name, "free", replace(order, approval_required=False)))
+        await migration_client.create(pod_migration(space.name, "waiting", order))
+        await migration_client.create(pod_migration(space.name, "free", replace(order, approval_required=False)))
         names = [(space.name, each) for each in ("gone", "free", "waiting")]
         answers = await approve(client, names, "jane", dry=True)
         assert [(each.outcome, each.reason) for each in answers] == [

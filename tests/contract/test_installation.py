@@ -93,8 +93,8 @@ def test_what_is_installed_serves_migrations_at_once(space: Space) -> None:
     async def use(client: ApiClient) -> None:
         await install_crd(client)
         migration_client = MigrationClient(client)
-        added = await migration_client.add(pod_migration(space.name, "m", migration_spec("web")))
-        stored = await migration_client.store(added, MigrationStatus(Phase.COMPLETED, message="done"))
+        added = await migration_client.create(pod_migration(space.name, "m", migration_spec("web")))
+        stored = await migration_client.update_status(added, MigrationStatus(Phase.COMPLETED, message="done"))
         assert await migration_client.read(space.name, "m") == stored
         assert (stored.metadata.generation, {each.type: each.status for each in stored.status.conditions}) == (
             1,
@@ -127,7 +127,7 @@ def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
         migration_client = MigrationClient(client)
         (old,), complaints = await migration_client.all(space.name)
         assert (old.spec.timeout, old.spec.reason, complaints) == (300, "by hand", [])
-        await migration_client.store(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
+        await migration_client.update_status(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
 
     def selected() -> list[str]:
         path = MIGRATIONS.format(space.name)
@@ -227,15 +227,15 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
     async def use(client: ApiClient) -> None:
         migration_client = MigrationClient(client)
         with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
-            await migration_client.add(
+            await migration_client.create(
                 pod_migration(space.name, "m", migration_spec("web", approval_required=True, plan="k4m9tz"))
             )
         with pytest.raises(ClusterError, match=r"has no time windows.*windowed.*rescheduler crds"):
-            await migration_client.add(pod_migration(space.name, "m", migration_spec("web", windowed=True)))
+            await migration_client.create(pod_migration(space.name, "m", migration_spec("web", windowed=True)))
         with pytest.raises(ClusterError, match=r"has no removals.*method.*rescheduler crds"):
-            await migration_client.add(pod_migration(space.name, "m", migration_spec("web", method=Method.REMOVE)))
+            await migration_client.create(pod_migration(space.name, "m", migration_spec("web", method=Method.REMOVE)))
         assert await migration_client.read(space.name, "m") is None
-        added = await migration_client.add(pod_migration(space.name, "n", migration_spec("web", expected_gain=12.0)))
+        added = await migration_client.create(pod_migration(space.name, "n", migration_spec("web", expected_gain=12.0)))
         assert not added.spec.approval_required
 
     as_user(space.cluster, use)
@@ -250,7 +250,7 @@ def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
         migration_client = MigrationClient(client)
         found = await migration_client.read(space.name, "m")
         assert found is not None
-        await migration_client.store(
+        await migration_client.update_status(
             found, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a", target="b", message="is marked")
         )
 

@@ -66,9 +66,9 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
 
     async def ask(client: ApiClient) -> tuple[PodMigration, PodMigration | None]:
         migration_client = MigrationClient(client)
-        added = await migration_client.add(ordered(space))
-        assert await migration_client.add(ordered(space)) == added
-        stored = await migration_client.store(added, progress)
+        added = await migration_client.create(ordered(space))
+        assert await migration_client.create(ordered(space)) == added
+        stored = await migration_client.update_status(added, progress)
         return stored, await migration_client.read(space.name, "m")
 
     stored, read = asked(space, ask)
@@ -79,17 +79,17 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
 def test_progress_is_stored_only_over_what_was_read(space: Space) -> None:
     async def ask(client: ApiClient) -> None:
         migration_client = MigrationClient(client)
-        first = await migration_client.add(ordered(space))
-        await migration_client.store(first, replace(first.status, message="another leader was here"))
+        first = await migration_client.create(ordered(space))
+        await migration_client.update_status(first, replace(first.status, message="another leader was here"))
         with pytest.raises(StaleError):
-            await migration_client.store(first, replace(first.status, message="too late"))
+            await migration_client.update_status(first, replace(first.status, message="too late"))
         await migration_client.remove(first)
         with pytest.raises(StaleError):
-            await migration_client.store(first, replace(first.status, message="it is gone"))
-        second = await migration_client.add(ordered(space))
+            await migration_client.update_status(first, replace(first.status, message="it is gone"))
+        second = await migration_client.create(ordered(space))
         assert second.uid != first.uid
         with pytest.raises(StaleError):
-            await migration_client.store(first, replace(first.status, message="not this one"))
+            await migration_client.update_status(first, replace(first.status, message="not this one"))
 
     asked(space, ask)
 

@@ -147,12 +147,12 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
     space.rolled_out("web")
     begun, held = space.pods("web")
     async with leading(space) as leader:
-        first = await leader.store.add(migration(space, "first", begun, nodes))
+        first = await leader.store.create(migration(space, "first", begun, nodes))
         await leader.until("it waits for its copy", lambda: leader.now(first).status.step == AwaitReady.name)
         state = PauseStore(leader.client, space.name, STATE)
         await state.pause("jane", "why")
         await leader.until("it is known", leader.pauses.current)
-        second = await leader.store.add(migration(space, "second", held, nodes))
+        second = await leader.store.create(migration(space, "second", held, nodes))
         await leader.says(second, "rescheduling is paused by jane: why; `rescheduler resume` goes on")
         assert leader.now(first).status.step == AwaitReady.name
         await asyncio.to_thread(let_start, space, "web")

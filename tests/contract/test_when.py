@@ -96,14 +96,14 @@ async def test_a_closed_window_holds_moves_by_choice_and_an_open_one_lets_them(w
     hours = Hours(Timing())
     async with leading(web, Wanted(timing=hours)) as leader:
         hours.timing = opening_in(3 * 86400, leader.client.clock.now())
-        far = await leader.ends(await leader.store.add(planned(web, "far", first, nodes)))
+        far = await leader.ends(await leader.store.create(planned(web, "far", first, nodes)))
         assert far.status.phase is Phase.FAILED
         assert "it is given up, and planned again then" in far.status.message
         assert far.status.start_time is None
-        asked = await leader.store.add(by_hand(web, "asked", first, nodes))
+        asked = await leader.store.create(by_hand(web, "asked", first, nodes))
         assert (await leader.ends(asked)).status.phase is Phase.COMPLETED
         hours.timing = opening_in(120, leader.client.clock.now())
-        near = await leader.store.add(planned(web, "near", second, nodes))
+        near = await leader.store.create(planned(web, "near", second, nodes))
         told = (await leader.says(near, "no time window is open before")).status.message
         assert told.endswith("UTC (when.windows)")
         assert leader.now(near).status.phase is Phase.PENDING
@@ -118,17 +118,17 @@ async def test_no_more_begin_within_an_hour_than_may_and_a_new_leader_has_not_fo
     first, second = web.pods("web")
     hours = Hours(Timing(moves_per_hour=1))
     async with leading(web, Wanted(timing=hours)) as leader:
-        one = await leader.ends(await leader.store.add(planned(web, "one", first, nodes)))
+        one = await leader.ends(await leader.store.create(planned(web, "one", first, nodes)))
         assert one.status.phase is Phase.COMPLETED
         assert leader.hours.needed(leader.client.clock.now()) == {(web.name, "one")}
     async with leading(web, Wanted(timing=hours)) as leader:
         assert leader.hours.room() == 0
-        two = await leader.ends(await leader.store.add(planned(web, "two", second, nodes)))
+        two = await leader.ends(await leader.store.create(planned(web, "two", second, nodes)))
         assert two.status.phase is Phase.FAILED
         assert two.status.message.startswith("1 move has begun within the hour, and 1 may (when.movesPerHour)")
         approved = planned(web, "three", second, nodes)
         approved = replace(approved, spec=replace(approved.spec, approval_required=True, plan="p"))
-        three = await leader.store.add(approved)
+        three = await leader.store.create(approved)
         path, approval = f"{MIGRATIONS.format(web.name)}/three", {"rescheduler.io/approved": "jane"}
         await asyncio.to_thread(web.api.patch, path, {"metadata": {"annotations": approval}})
         await leader.says(three, "1 move has begun within the hour")
@@ -143,17 +143,17 @@ async def test_one_namespace_waits_for_its_hour_while_another_goes_on_and_a_new_
     (first, second), (there, _) = web.pods("web"), other.pods("web")
     hours = Hours(Timing(moves_per_hour_per_namespace=1))
     async with leading(web, Wanted(timing=hours)) as leader:
-        one = await leader.ends(await leader.store.add(planned(web, "one", first, nodes)))
+        one = await leader.ends(await leader.store.create(planned(web, "one", first, nodes)))
         assert one.status.phase is Phase.COMPLETED
         assert (web.name, "one") in leader.hours.needed(leader.client.clock.now())
     async with leading(web, Wanted(timing=hours)) as leader:
-        two = await leader.ends(await leader.store.add(planned(web, "two", second, nodes)))
+        two = await leader.ends(await leader.store.create(planned(web, "two", second, nodes)))
         assert two.status.phase is Phase.FAILED
         limit = "and 1 may (when.movesPerHourPerNamespace)"
         assert two.status.message.startswith(f"1 move has begun in {web.name} within the hour, {limit}")
-        elsewhere = await leader.ends(await leader.store.add(planned(other, "two", there, nodes)))
+        elsewhere = await leader.ends(await leader.store.create(planned(other, "two", there, nodes)))
         assert elsewhere.status.phase is Phase.COMPLETED
-        asked = await leader.ends(await leader.store.add(by_hand(web, "asked", second, nodes)))
+        asked = await leader.ends(await leader.store.create(by_hand(web, "asked", second, nodes)))
         assert asked.status.phase is Phase.COMPLETED
 
 
@@ -170,7 +170,7 @@ async def test_such_a_share_of_a_workload_moves_at_once_and_the_others_wait_thei
         migrations.listen(lambda key, ours: at_once.append(migrations.count(Phase.IN_PROGRESS)))
         pods = await asyncio.to_thread(space.pods, "web")
         moves = [planned(space, f"m{number}", pod, nodes) for number, pod in enumerate(pods)]
-        added = [await leader.store.add(move) for move in moves]
+        added = [await leader.store.create(move) for move in moves]
         told = "2 under way (migration.concurrency.perWorkload, 50% of 4 replicas)"
         # Whose turn comes last is not said: the rollout that a handoff looks like may hold any of them for a moment.
         await leader.until("one waits", lambda: any(told in leader.now(each).status.message for each in added))
@@ -208,7 +208,7 @@ async def test_a_workload_that_its_autoscaler_has_just_scaled_is_left_alone_unti
         await scaled(web, leader.client.clock.now())
         await leader.until("it objects", lambda: "Scaling" in objecting(leader, web, pod))
         assert "less than when.restAfterScaling (120s) ago" in objecting(leader, web, pod)["Scaling"]
-        held = await leader.store.add(planned(web, "held", pod, nodes))
+        held = await leader.store.create(planned(web, "held", pod, nodes))
         await leader.says(held, "Scaling: HorizontalPodAutoscaler web has scaled its workload")
         await scaled(web, leader.client.clock.now() - 3600)
         assert (await leader.ends(held)).status.phase is Phase.COMPLETED
@@ -244,14 +244,14 @@ async def test_a_workload_that_is_rolled_out_is_left_alone_and_our_own_handoff_i
     async with leading(space) as leader:
         pods = await asyncio.to_thread(space.pods, "web")
         assert objecting(leader, space, pods[0]) == {}
-        moved = await leader.ends(await leader.store.add(planned(space, "moved", pods[0], nodes)))
+        moved = await leader.ends(await leader.store.create(planned(space, "moved", pods[0], nodes)))
         assert moved.status.phase is Phase.COMPLETED
         await leader.until("the handoff is forgotten", lambda: objecting(leader, space, pods[1]) == {})
         slow = {"metadata": {"annotations": {"simulate.rescheduler.io/starts-in": "600"}}}
         await asyncio.to_thread(space.patch, "Deployment", "web", {"spec": {"template": slow}})
         await leader.until("it objects", lambda: "RollingOut" in objecting(leader, space, pods[1]))
         assert objecting(leader, space, pods[1])["RollingOut"].startswith("Deployment web ")
-        held = await leader.store.add(planned(space, "held", pods[1], nodes))
+        held = await leader.store.create(planned(space, "held", pods[1], nodes))
         await leader.says(held, "Deployment web is being rolled out or scaled")
         async with starting(space):
             assert (await leader.ends(held)).status.message in ("the pod is being deleted", "the pod is gone")
@@ -280,7 +280,7 @@ async def test_a_workload_rests_after_each_move_by_whatever_method_also_when_the
         ways = []
         for name in names:
             pod = (await asyncio.to_thread(web.pods, name))[0]
-            ended = await leader.ends(await leader.store.add(planned(web, name, pod, nodes)))
+            ended = await leader.ends(await leader.store.create(planned(web, name, pod, nodes)))
             assert ended.status.phase is Phase.COMPLETED, ended.status.message
             ways.append(ended.status.method)
         assert ways == [Method.HANDOFF, Method.EVICT, Method.COPY]

@@ -91,7 +91,7 @@ class Trap:
         _wrap_answers(self.at)
 
     def _wrap_journal(self) -> None:
-        read, store = MigrationClient.read, MigrationClient.store
+        read, store = MigrationClient.read, MigrationClient.update_status
 
         async def trapped_read(migration_client: MigrationClient, namespace: str, name: str) -> PodMigration | None:
             found = await read(migration_client, namespace, name)
@@ -113,7 +113,7 @@ class Trap:
                 self.spring(STORED)
             return stored
 
-        MigrationClient.read, MigrationClient.store = trapped_read, trapped_store  # type: ignore[method-assign, assignment]  # this is the trap
+        MigrationClient.read, MigrationClient.update_status = trapped_read, trapped_store  # type: ignore[method-assign, assignment]  # this is the trap
 
     def _wrap_writer(self) -> None:
         carry_out = CommandSender.carry_out

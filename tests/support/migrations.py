@@ -84,8 +84,8 @@ class _FusedClient:
     async def read(self, namespace: str, name: str) -> PodMigration | None:
         return await self._migration_client.read(namespace, name)
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
-        stored = await self._migration_client.store(migration, progress)
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+        stored = await self._migration_client.update_status(migration, progress)
         self._fuse.burn(f"storing step {progress.step or progress.phase}")
         return stored
 
@@ -140,7 +140,7 @@ class Moves:
 
         async def add() -> PodMigration:
             async with ApiClient(self._connection) as client:
-                return await MigrationClient(client).add(pod_migration(self.space.name, name, order))
+                return await MigrationClient(client).create(pod_migration(self.space.name, name, order))
 
         return asyncio.run(add())
 

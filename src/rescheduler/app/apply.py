@@ -176,7 +176,7 @@ async def _made(
             entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, refused_proposals[move.proposal])
         else:
             try:
-                entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, await migration_client.add(order))
+                entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, await migration_client.create(order))
             except ApiError as error:
                 if error.status not in _REFUSALS:
                     raise

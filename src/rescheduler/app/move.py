@@ -68,7 +68,7 @@ def order(live: LiveCluster, migration: PodMigration) -> PodMigration:
 
 async def store(client: ApiClient, migration: PodMigration) -> PodMigration:
     """Do the same with an open client."""
-    return await MigrationClient(client).add(migration)
+    return await MigrationClient(client).create(migration)
 
 
 def find_landing_node(live: LiveCluster, migration: PodMigration) -> str:

@@ -107,11 +107,7 @@ class _Installation:
 
     async def _use_installed(self, error: ApiError) -> str:
         """A right is missing. Continue if the kind is served, else say what helps; anyone may read discovery."""
-        try:
-            await self._client.send(ApiRequest("GET", f"/apis/{API_VERSION}", answers=frozenset({404})))
-        except ApiError as unknown:
-            if unknown.status != 404:
-                raise
+        if await self._client.find(f"/apis/{API_VERSION}") is None:
             problem = f"PodMigration is not installed, and the controller may not install it: {error.message}"
             raise ClusterError(f"{problem}; let a cluster administrator run `{CURE}`") from error
         missing = await self._check_served()

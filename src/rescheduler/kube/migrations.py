@@ -151,7 +151,7 @@ class MigrationClient:
         self._client = client
         self._now = now
 
-    async def add(self, migration: PodMigration) -> PodMigration:
+    async def create(self, migration: PodMigration) -> PodMigration:
         """Store a new migration; one that is there under the same name already is given back as it is."""
         body = msgspec.json.encode(encode_migration(migration))
         path, params = path_of(KIND, migration.namespace), {"fieldManager": FIELD_MANAGER}
@@ -189,7 +189,7 @@ class MigrationClient:
                 complaints.append(str(error))
         return migrations, complaints
 
-    async def store(self, migration: PodMigration, status: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, status: MigrationStatus) -> PodMigration:
         """Record progress over the version that was read."""
         # The version alone says which object is meant: no other object ever has it, not even one of the same name.
         metadata = {"resourceVersion": migration.metadata.resource_version}

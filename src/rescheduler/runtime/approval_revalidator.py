@@ -84,7 +84,7 @@ class ApprovalRevalidator:
             migration.status, phase=Phase.FAILED, message=message, completion_time=self._now(), retry_time=None
         )
         try:
-            await self._store.store(migration, failed)
+            await self._store.update_status(migration, failed)
         except StaleError:
             return False  # changed meanwhile, perhaps approved
         _log.info("waiting move dropped", migration=migration.full_name, waited=waited, why=reason)

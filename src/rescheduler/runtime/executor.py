@@ -183,7 +183,7 @@ class MigrationExecutor:
 
     async def _record(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         before = migration.status
-        stored = await self._store.store(migration, progress)
+        stored = await self._store.update_status(migration, progress)
         if (progress.phase, progress.step) != (before.phase, before.step):
             _log.info(
                 "migration " + (f"in step {progress.step}" if progress.step else f"is {progress.phase.value}"),

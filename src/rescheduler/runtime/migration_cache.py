@@ -185,9 +185,9 @@ class MigrationStore:
         self.migrations = migrations
         self._tell = tell
 
-    async def add(self, migration: PodMigration) -> PodMigration:
+    async def create(self, migration: PodMigration) -> PodMigration:
         """Store a new migration."""
-        added = await self.client.add(migration)
+        added = await self.client.create(migration)
         self.migrations.put(added)  # this queues it
         return added
 
@@ -198,9 +198,9 @@ class MigrationStore:
             self.migrations.drop((namespace, name))
         return found
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         """Store progress, then notify."""
-        stored = await self.client.store(migration, progress)
+        stored = await self.client.update_status(migration, progress)
         self.migrations.put(stored, ours=True)
         self._tell(migration, stored)
         return stored

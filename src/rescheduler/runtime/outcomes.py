@@ -98,7 +98,7 @@ class OutcomeAssessor:
     async def _record(self, migration: PodMigration, outcome: MoveOutcome) -> bool:
         first = migration.status.outcome is None
         try:
-            kept = await self._store.store(migration, structs.replace(migration.status, outcome=outcome))
+            kept = await self._store.update_status(migration, structs.replace(migration.status, outcome=outcome))
         except StaleError as error:
             _log.info("migration changed concurrently, retrying", migration=migration.full_name, why=str(error))
             return False

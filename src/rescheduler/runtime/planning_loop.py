@@ -117,7 +117,7 @@ async def create_migrations(plan: Plan, store: MigrationStore, now: float, terms
             spec = structs.replace(spec, approval_required=True, plan=name)
         migration = structs.replace(migration, spec=spec)
         try:
-            ordered.append(await store.add(migration))
+            ordered.append(await store.create(migration))
         except (ClusterError, StaleError) as error:  # such as a namespace that is being deleted
             _log.warning("migration not created", pod=f"{move.namespace}/{move.pod}", why=str(error))
             torn.add(move.proposal)

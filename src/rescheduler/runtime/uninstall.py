@@ -160,7 +160,7 @@ class Uninstaller:
         progress = self._lifecycle.cancel(scene, _REASON).status
         if progress != migration.status:
             try:
-                await self._migration_client.store(migration, progress)
+                await self._migration_client.update_status(migration, progress)
             except StaleError:
                 return  # another client wrote to it: the caller reads it again
 

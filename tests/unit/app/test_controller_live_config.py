@@ -90,7 +90,7 @@ class Cycles:
         self.plans.append(plan)
         self.meanwhile(self.live_config)
 
-    async def add(self, migration: PodMigration) -> PodMigration:
+    async def create(self, migration: PodMigration) -> PodMigration:
         self.ordered.append(migration)
         return migration
 

@@ -91,7 +91,7 @@ class World:
     async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.kept
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         self.kept = replace(migration, status=progress)
         self._wrote(f"store {progress.step or progress.phase}")
         return self.kept

@@ -45,7 +45,7 @@ class Stage:
             lambda: NOW,
         )
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         if self.stale:
             raise StaleError("changed")
         stored = replace(migration, status=progress, version=str(int(migration.metadata.resource_version) + 1))

@@ -40,7 +40,7 @@ class Stage:
     async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.kept
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         if self.failure is not None:
             raise self.failure
         self.log.append(f"store {progress.step or progress.phase}")

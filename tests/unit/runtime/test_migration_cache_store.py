@@ -25,13 +25,13 @@ class Kept:
     migration: PodMigration | None = None
     failure: Exception | None = None
 
-    async def add(self, migration: PodMigration) -> PodMigration:
+    async def create(self, migration: PodMigration) -> PodMigration:
         return self._written(migration)
 
     async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.migration
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         return self._written(replace(migration, status=progress))
 
     def _written(self, migration: PodMigration) -> PodMigration:
@@ -60,14 +60,14 @@ class Stage:
 
 async def test_a_new_migration_is_in_the_cache_at_once_and_the_listeners_take_it_up() -> None:
     stage = Stage()
-    added = await stage.store.add(pending("m"))
+    added = await stage.store.create(pending("m"))
     assert stage.migrations.get(("shop", "m")) == added
     assert stage.log == ["cache m"]
 
 
 async def test_progress_is_in_the_cache_before_it_is_reported() -> None:
     stage = Stage()
-    await stage.store.store(pending("m"), BEGUN)
+    await stage.store.update_status(pending("m"), BEGUN)
     assert stage.log == ["cache m ours", "told Pending → InProgress"]
     assert [each.metadata.resource_version for each in stage.migrations.in_progress()] == ["2"]
 
@@ -75,7 +75,7 @@ async def test_progress_is_in_the_cache_before_it_is_reported() -> None:
 @pytest.mark.parametrize("failure", [StaleError("changed"), ApiError(500, "InternalError", "no", "/x")])
 async def test_what_could_not_be_stored_is_neither_in_the_cache_nor_reported(failure: Exception) -> None:
     stage = Stage(Kept(failure=failure))
-    for writing in (stage.store.add(pending("m")), stage.store.store(pending("m"), BEGUN)):
+    for writing in (stage.store.create(pending("m")), stage.store.update_status(pending("m"), BEGUN)):
         with pytest.raises(type(failure)):
             await writing
     assert stage.log == []

@@ -54,7 +54,7 @@ class Stage:
             self.migrations.put(each)
         return self
 
-    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
+    async def update_status(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         key = (migration.namespace, migration.name)
         if key in self.refusal:
             raise self.refusal[key]

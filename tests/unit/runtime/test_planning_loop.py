@@ -36,7 +36,7 @@ class Kept:
     failing: dict[str, Exception] = field(default_factory=dict)
     added: list[PodMigration] = field(default_factory=list)
 
-    async def add(self, migration: PodMigration) -> PodMigration:
+    async def create(self, migration: PodMigration) -> PodMigration:
         if migration.spec.pod.name in self.failing:
             raise self.failing[migration.spec.pod.name]
         self.added.append(migration)

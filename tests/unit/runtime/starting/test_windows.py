@@ -451,7 +451,7 @@ class TestOrdering:
         added: list[PodMigration] = []
 
         class Kept:
-            async def add(self, migration: PodMigration) -> PodMigration:
+            async def create(self, migration: PodMigration) -> PodMigration:
                 added.append(migration)
                 return migration
 
