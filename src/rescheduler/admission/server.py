@@ -7,11 +7,8 @@ renewed ones without a restart. `CertificateSource` reads the certificate from g
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import ssl
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +21,7 @@ from aiohttp import http_exceptions, web
 from rescheduler.admission.certificates import CertificateError, CertificateState, KeyPair, check
 from rescheduler.admission.reviews import RequestError
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.connection import RereadFile
+from rescheduler.kube.connection import RereadFile, private_file
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import SecretStore, WebhookSettings
 from rescheduler.runtime.logs import make_wire_logger
@@ -343,31 +340,13 @@ def _bare() -> ssl.SSLContext:
 
 def _context(pair: KeyPair) -> ssl.SSLContext:
     context = _bare()
-    with _in_file(pair.certificate) as certificate, _in_file(pair.key) as key:
+    with private_file(pair.certificate) as certificate, private_file(pair.key) as key:
         try:
             # A password is never asked for on a terminal: `check` has refused encrypted keys.
             context.load_cert_chain(certificate, key, password="")
         except ssl.SSLError as error:
             raise CertificateError(f"OpenSSL does not take the webhook's certificate ({error.reason})") from error
     return context
-
-
-@contextlib.contextmanager
-def _in_file(content: bytes) -> Iterator[str]:
-    """Write a file for OpenSSL, which reads pairs only from files.
-
-    The file is in memory where possible: keys belong on no disk, and a container's file system is often read-only.
-    """
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("rescheduler"), "wb") as file:
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile(prefix="rescheduler-") as private:  # readable for this user only
-            private.write(content)
-            private.flush()
-            yield private.name
 
 
 _FIRST_LOOKS = 1.0  # seconds between reads until there is a certificate

@@ -6,9 +6,11 @@ that does not load, a missing plugin) still names the line to change. Secrets ar
 connections by TLS context, so a renewed certificate means new connections, while requests on old ones finish.
 """
 
+import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -231,19 +233,31 @@ def verify_like_go(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def _load_pair(context: ssl.SSLContext, pair: CertificatePair) -> None:
-    """Load a pair through private temporary files, because Python reads it only from files."""
-
     def refuse() -> str:
         # Without this, OpenSSL would ask for a passphrase on the terminal and block the event loop.
         raise AuthError(f"{pair.where}: the client key is encrypted, which is not supported; store it decrypted")
 
-    with tempfile.TemporaryDirectory(prefix="rescheduler-") as folder:
-        certificate, key = Path(folder, "certificate"), Path(folder, "key")
-        certificate.write_bytes(pair.certificate)
-        key.touch(mode=0o600)
-        key.write_bytes(pair.key)
+    with private_file(pair.certificate) as certificate, private_file(pair.key) as key:
         try:
             context.load_cert_chain(certificate, key, password=refuse)
         except ssl.SSLError as error:
             problem = error.reason or error
             raise AuthError(f"{pair.where}: the client certificate and key do not load ({problem})") from error
+
+
+@contextmanager
+def private_file(content: bytes) -> Iterator[str]:
+    """Write a file for OpenSSL, which reads certificates and keys only from files.
+
+    The file is in memory where possible: keys belong on no disk, and a container's file system is often read-only.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("rescheduler"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile(prefix="rescheduler-") as private:  # readable for this user only
+            private.write(content)
+            private.flush()
+            yield private.name
