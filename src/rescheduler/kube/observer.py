@@ -19,6 +19,7 @@ from rescheduler.decode.sections import SectionError, label_selector
 from rescheduler.decode.structs import ApiLabelSelector
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import ObjectClient, list_items, path_of
+from rescheduler.kube.record_owner import CONTROLLERS
 from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, controller_of, labels_of
 from rescheduler.migration.steps.evict import temporary_budget_name
 from rescheduler.migration.steps.placeholder import placeholder_name
@@ -29,7 +30,6 @@ from rescheduler.model.plan import Method
 from rescheduler.model.selector import Selector
 
 _ANY = "0"  # whatever the server has in its cache
-_CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
 
 
 class MigrationObserver(ObjectClient):
@@ -38,12 +38,14 @@ class MigrationObserver(ObjectClient):
     async def look(self, migration: PodMigration, parts: frozenset[ObservedPart] = EVERYTHING) -> Observation:
         """Read the current state of a migration's objects; only the requested parts of it."""
         namespace, progress, order = migration.namespace, migration.status, migration.spec
+        # One may be left over even if none is needed now.
+        placeholder = placeholder_name(migration.name) if progress.method is Method.EVICT else ""
         async with _read_together() as reads:
             found = reads.create_task(self.find("Pod", namespace, order.pod.name))
-            successor = reads.create_task(self._replacement(migration))
-            node = reads.create_task(self._node(progress.target or order.target))
+            successor = reads.create_task(self._find_named("Pod", namespace, _name_of_replacement(migration)))
+            node = reads.create_task(self._find_named("Node", "", progress.target or order.target))
             known = reads.create_task(self._find_referenced(namespace, progress.controller))
-            room = reads.create_task(self._placeholder(migration))
+            room = reads.create_task(self._find_named("Pod", namespace, placeholder))
             noted = reads.create_task(self._find_referenced(namespace, progress.workload))
             budgets = reads.create_task(self._list_if(ObservedPart.BUDGETS in parts, "PodDisruptionBudget", namespace))
             services = reads.create_task(self._list_if(ObservedPart.SERVICES in parts, "Service", namespace))
@@ -108,25 +110,13 @@ class MigrationObserver(ObjectClient):
             and labels_of(pod).get(labels.MIGRATION_ID) != migration.name
         ]
 
-    async def _replacement(self, migration: PodMigration) -> Json | None:
-        """Return the pod with the recorded name of the replacement, which is recorded before it is created."""
-        wanted = migration.status.replacement
-        if wanted is None or wanted.name == migration.spec.pod.name:
-            return None
-        return await self.find("Pod", migration.namespace, wanted.name)
-
-    async def _placeholder(self, migration: PodMigration) -> Json | None:
-        """Return the pod with the placeholder's name; one may be left over even if none is needed now."""
-        if migration.status.method is not Method.EVICT:
-            return None
-        return await self.find("Pod", migration.namespace, placeholder_name(migration.name))
-
-    async def _node(self, name: str) -> Json | None:
-        return await self.find("Node", "", name) if name else None
+    async def _find_named(self, kind: str, namespace: str, name: str) -> Json | None:
+        """Return an object; None also for an empty name."""
+        return await self.find(kind, namespace, name) if name else None
 
     async def _find_referenced(self, namespace: str, reference: ObjectReference | None) -> Json | None:
         """Return the referenced object, unless its UID is another."""
-        if reference is None or reference.kind not in (*_CONTROLLERS, "Deployment"):
+        if reference is None or reference.kind not in (*CONTROLLERS, "Deployment"):
             return None
         found = await self.find(reference.kind, namespace, reference.name)
         return found if found is not None and found["metadata"]["uid"] == reference.uid else None
@@ -163,6 +153,12 @@ async def _read_together() -> AsyncGenerator[asyncio.TaskGroup]:
 def _first(failures: BaseExceptionGroup[ApiError]) -> ApiError:
     found = failures.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+def _name_of_replacement(migration: PodMigration) -> str:
+    """Return the recorded name of the replacement, which is recorded before it is created."""
+    wanted = migration.status.replacement
+    return wanted.name if wanted is not None and wanted.name != migration.spec.pod.name else ""
 
 
 def _reference(body: Json) -> ObjectReference | None:
