@@ -81,7 +81,7 @@ class DumpReader:
     def read(self, stream: BinaryIO, name: str) -> None:
         """Read a whole file: JSON or YAML, plain or gzipped."""
         try:
-            self._read(_unpacked(_Counted(stream, self._progress)), name)
+            self._read(_decompress(_CountingStream(stream, self._progress)), name)
         except JsonError as error:
             raise DumpError(f"{name}: not usable as JSON: {error}; record it again") from None
         except yaml.YAMLError as error:
@@ -97,7 +97,7 @@ class DumpReader:
             raise DumpError(f"{name}: is UTF-16 text; record it as UTF-8 (in PowerShell: `| Out-File -Encoding utf8`)")
         if start == b"\xef\xbb\xbf":
             stream.read(3)
-        first = _first_mark(stream)
+        first = _peek_character(stream)
         if not first:
             raise DumpError(f"{name}: is empty; expected what `kubectl get nodes,pods,… -A -o json` prints")
         if not self._take(split(stream) if first in b"{[" else _yaml_parts(stream), name):
@@ -172,7 +172,7 @@ def _head_of(raw: memoryview | bytes) -> _Head:
     return _Head(first[1].decode(), first[2].decode()) if first else _HEAD.decode(raw)
 
 
-class _Counted(io.RawIOBase):
+class _CountingStream(io.RawIOBase):
     """A stream that reports how much of it was read."""
 
     def __init__(self, stream: BinaryIO, progress: Progress) -> None:
@@ -192,7 +192,7 @@ class _Counted(io.RawIOBase):
         return filled
 
 
-def _unpacked(stream: io.RawIOBase) -> io.BufferedReader:
+def _decompress(stream: io.RawIOBase) -> io.BufferedReader:
     """Return the stream, decompressed if it is gzipped."""
     buffered: io.BufferedReader = io.BufferedReader(stream, 1 << 20)
     if buffered.peek(2)[:2] != b"\x1f\x8b":
@@ -200,7 +200,7 @@ def _unpacked(stream: io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(gzip.GzipFile(fileobj=buffered), 1 << 20)
 
 
-def _first_mark(stream: io.BufferedReader) -> bytes:
+def _peek_character(stream: io.BufferedReader) -> bytes:
     """Peek at the first character that is not white space."""
     while ahead := stream.peek(1):
         stripped = ahead.lstrip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rescheduler.decode import sections, structs
 from rescheduler.decode.pods import select_annotations
 from rescheduler.decode.sections import SectionError
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import CORDONED, MANAGED_BY, MANAGER, MIGRATION_ID, SELECTED_NODE
 from rescheduler.model.objects import (
     AttachLimits,
     Autoscaler,
@@ -20,7 +20,6 @@ from rescheduler.model.objects import (
 )
 from rescheduler.model.selector import Labels, Operator, Requirement
 from rescheduler.model.shape import NodeTerm, Taint
-from rescheduler.model.time import parse_instant
 
 
 def node(found: structs.ApiNode, meta: structs.ApiMeta) -> Node:
@@ -37,15 +36,11 @@ def node(found: structs.ApiNode, meta: structs.ApiMeta) -> Node:
         taints=tuple(sorted(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ())),
         unschedulable=bool(spec.unschedulable),
         ready=unready is None,
-        unready_since=_instant(unready.last_transition_time if unready is not None else None),
+        unready_since=sections.instant(unready.last_transition_time if unready is not None else None),
         deleting=meta.deletion_timestamp is not None,
-        cordoned=marks.CORDONED in annotations,
+        cordoned=CORDONED in annotations,
         annotations=annotations,
     )
-
-
-def _instant(text: str | None) -> float | None:
-    return parse_instant(text) if text else None
 
 
 def namespace_labels(meta: structs.ApiMeta) -> Labels:
@@ -110,7 +105,7 @@ def autoscaler(found: structs.ApiHorizontalPodAutoscaler, meta: structs.ApiMeta)
         current=status.current_replicas or 0,
         desired=status.desired_replicas or 0,
         active=not hindered & {"AbleToScale", "ScalingActive"},
-        scaled=_instant(status.last_scale_time),
+        scaled=sections.instant(status.last_scale_time),
     )
 
 
@@ -132,7 +127,7 @@ def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> Disr
         max_unavailable=spec.max_unavailable,
         allowed=allowed,
         always_evict_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
-        migration=labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else "",
+        migration=labels.get(MIGRATION_ID, "") if labels.get(MANAGED_BY) == MANAGER else "",
     )
 
 
@@ -147,7 +142,7 @@ def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Cla
         access_modes=tuple(spec.access_modes or ()),
         bound=((found.status and found.status.phase) or "Bound") == "Bound",
         deleting=meta.deletion_timestamp is not None,
-        selected_node=select_annotations(meta.annotations).get(marks.SELECTED_NODE, ""),
+        selected_node=select_annotations(meta.annotations).get(SELECTED_NODE, ""),
     )
 
 
@@ -204,5 +199,5 @@ def usage(kind: str, found: structs.ApiMetrics, meta: structs.ApiMeta) -> Usage:
         namespace=meta.namespace or "",
         name=meta.name or "",
         usage=tuple(sorted(total.items())),
-        timestamp=_instant(found.timestamp),
+        timestamp=sections.instant(found.timestamp),
     )

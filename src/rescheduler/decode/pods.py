@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from rescheduler.decode import sections, structs
 from rescheduler.decode.sections import SectionCache
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import DO_NOT_DISRUPT, OWN_PREFIX, PREFIX, SELECTED_NODE, is_relevant
 from rescheduler.model.objects import HEALTHY, NOTHING, ContainerState, Owner, Pod, PodCondition, PodFailure, PodHealth
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
@@ -27,9 +27,9 @@ _TELLING = frozenset({"DisruptionTarget", "PodResizePending", "PodResizeInProgre
 
 def read_health(status: structs.ApiPodStatus) -> PodHealth:
     """Return the health of a pod."""
-    restarts, states = _of(status.container_statuses, "")
-    init_restarts, init_states = _of(status.init_container_statuses, "init")
-    states += init_states + _of(status.ephemeral_container_statuses, "ephemeral")[1]
+    restarts, states = _container_states(status.container_statuses, "")
+    init_restarts, init_states = _container_states(status.init_container_statuses, "init")
+    states += init_states + _container_states(status.ephemeral_container_statuses, "ephemeral")[1]
     conditions: tuple[PodCondition, ...] = ()
     for each in status.conditions or ():
         if each.status != "True" or each.type in _TELLING:
@@ -62,20 +62,20 @@ def find_failure(status: structs.ApiPodStatus, phase: str) -> PodFailure | None:
     found: PodFailure | None = None
     for statuses in (status.init_container_statuses, status.container_statuses):
         for each in statuses or ():
-            reason = _ails(each.state) if each.state is not None else ""
+            reason = _failure_reason(each.state) if each.state is not None else ""
             if reason and (found is None or (each.restart_count or 0) > found.restarts):
                 found = PodFailure(reason, each.restart_count or 0)
     return found
 
 
-def _ails(state: structs.ApiContainerState) -> str:
+def _failure_reason(state: structs.ApiContainerState) -> str:
     if state.waiting is not None:
         reason = state.waiting.reason or ""
         return "" if reason in _STARTING else reason
     return _CRASHED if state.terminated is not None and state.terminated.exit_code else ""
 
 
-def _of(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
+def _container_states(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
     """Return the number of restarts, and the states of containers that do not run."""
     if not statuses:
         return 0, ()
@@ -89,21 +89,21 @@ def _of(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tup
         if state.waiting is not None:
             states += (ContainerState(state.waiting.reason or "", None, part),)
             if each.last_state is not None and each.last_state.terminated is not None:
-                states += (_ended(each.last_state.terminated, part),)
+                states += (_terminated_state(each.last_state.terminated, part),)
         elif state.terminated is not None:
-            states += (_ended(state.terminated, part),)
+            states += (_terminated_state(state.terminated, part),)
     return restarts, states
 
 
-def _ended(state: structs.ApiTerminated, part: str) -> ContainerState:
+def _terminated_state(state: structs.ApiTerminated, part: str) -> ContainerState:
     return ContainerState(state.reason or "", state.exit_code or 0, part)
 
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_MARKED = (
-    *(marks.PREFIX.encode(), f'"{marks.OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
-    *(marks.SELECTED_NODE.encode(), b'"descheduler.alpha.kubernetes.io/', b'"cluster-autoscaler.kubernetes.io/'),
-    *(marks.DO_NOT_DISRUPT.encode(), b'-cost"'),
+_RELEVANT = (
+    *(PREFIX.encode(), f'"{OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
+    *(SELECTED_NODE.encode(), b'"descheduler.alpha.kubernetes.io/', b'"cluster-autoscaler.kubernetes.io/'),
+    *(DO_NOT_DISRUPT.encode(), b'-cost"'),
     b"\\",  # unneeded escapes (`\/`) could hide a label from the search
 )
 _INLINE_DISKS = (
@@ -140,23 +140,23 @@ class PodDecoder:
         shape = self._shape(spec, name)
         annotations = select_annotations(meta.annotations)
         return Pod(
-            namespace=self._shared(meta.namespace or "default"),
+            namespace=self._intern(meta.namespace or "default"),
             name=name,
             uid=meta.uid or "",
             shape=shape,
             labels=self._labels(meta.labels),
-            node=self._shared(node),
-            held=self._held_by(spec, status, shape),
+            node=self._intern(node),
+            held=self._occupied_requests(spec, status, shape),
             owner=self._owner(meta.owner_references),
             priority=spec.priority
             if spec.priority is not None
             else _SYSTEM_PRIORITIES.get(spec.priority_class_name or "", 0),
-            phase=self._shared(phase),
+            phase=self._intern(phase),
             ready=is_ready(status.conditions, default=phase == "Running"),
-            created=parse_instant(meta.creation_timestamp) if meta.creation_timestamp else None,
-            started=_started(status) if marks.DO_NOT_DISRUPT in annotations else None,
+            created=sections.instant(meta.creation_timestamp),
+            started=sections.instant(status.start_time) if DO_NOT_DISRUPT in annotations else None,
             deleting=meta.deletion_timestamp is not None,
-            nominated=self._shared(status.nominated_node_name or ""),
+            nominated=self._intern(status.nominated_node_name or ""),
             annotations=annotations,
             ailment=find_failure(status, phase) if meta.deletion_timestamp is None else None,
             trouble=self._read_health(status),
@@ -185,7 +185,7 @@ class PodDecoder:
             return found
         return self._health.setdefault(found, found)
 
-    def _shared(self, text: str) -> str:
+    def _intern(self, text: str) -> str:
         return self._strings.setdefault(text, text)
 
     def _shape(self, spec: structs.ApiPodSpec, pod_name: str) -> Shape:
@@ -228,7 +228,7 @@ class PodDecoder:
         self._shapes[key] = shape
         return shape
 
-    def _held_by(self, spec: structs.ApiPodSpec, status: structs.ApiPodStatus, shape: Shape) -> Requests:
+    def _occupied_requests(self, spec: structs.ApiPodSpec, status: structs.ApiPodStatus, shape: Shape) -> Requests:
         """Return what the pod occupies: the larger of its requests and its allocation (after an in-place resize)."""
         statuses = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
         given = tuple(
@@ -244,7 +244,7 @@ class PodDecoder:
         )
         key = (shape, given, specified)
         if key not in self._held:
-            actual = {s.name: _actual(s) for s in statuses}
+            actual = {s.name: _actual_requests(s) for s in statuses}
             self._held[key] = self._unique(pod_requests(spec, actual))
         return self._held[key]
 
@@ -279,15 +279,11 @@ def pod_requests(spec: structs.ApiPodSpec, actual: dict[str | None, dict[str, in
 def select_annotations(raw: Raw) -> Labels:
     """Return the annotations that planning reads; the raw text is searched first, because most pods have none."""
     text = bytes(raw)
-    for mark in _MARKED if text else ():
-        if mark in text:
+    for part in _RELEVANT if text else ():
+        if part in text:
             found = sections.string_map(raw, "metadata.annotations")
-            return {key: value for key, value in found.items() if marks.is_relevant(key)} or NOTHING
+            return {key: value for key, value in found.items() if is_relevant(key)} or NOTHING
     return NOTHING
-
-
-def _started(status: structs.ApiPodStatus) -> float | None:
-    return parse_instant(status.start_time) if status.start_time else None
 
 
 def _requests_of(
@@ -299,7 +295,7 @@ def _requests_of(
     return asked
 
 
-def _actual(status: structs.ApiContainerStatus) -> dict[str, int]:
+def _actual_requests(status: structs.ApiContainerStatus) -> dict[str, int]:
     path = f"status.containerStatuses[{status.name}]"
     given = dict(sections.quantity_map(status.allocated_resources, f"{path}.allocatedResources"))
     resources = sections.decode(status.resources, structs.ApiResources, f"{path}.resources")

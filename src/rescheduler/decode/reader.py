@@ -80,7 +80,7 @@ class ObjectReader:
             row = self._pods.row(decoded, meta) if kind == "Pod" else _ROWS[kind](decoded, meta)
         except (SectionError, InstantError) as error:
             node = decoded.spec.node_name if kind == "Pod" and decoded.spec is not None else None
-            return _broken(kind, meta, source, (str(error), node or ""))
+            return _make_stand_in(kind, meta, node or "", f"{source}: {title_of(kind, meta)}: {error}")
         version, title = meta.resource_version or "", title_of(kind, meta)
         return ParsedObject(key_of(kind, meta), row, version, title, "", _missing_priority(kind, decoded))
 
@@ -137,7 +137,7 @@ def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationErr
         return ParsedObject(None, None, warning=f"{source}: a {kind} that cannot be read is ignored: {reason}")
     namespace, version = text_at(loose, "metadata", "namespace"), text_at(loose, "metadata", "resourceVersion")
     meta = structs.ApiMeta(name, namespace, resource_version=version)
-    return _broken(kind, meta, source, (reason, text_at(loose, "spec", "nodeName")))
+    return _make_stand_in(kind, meta, text_at(loose, "spec", "nodeName"), f"{source}: {title_of(kind, meta)}: {reason}")
 
 
 def text_at(loose: object, *path: str) -> str:
@@ -147,17 +147,15 @@ def text_at(loose: object, *path: str) -> str:
     return loose if isinstance(loose, str) else ""
 
 
-def _broken(kind: str, meta: structs.ApiMeta, source: str, problem: tuple[str, str]) -> ParsedObject:
-    """Return a stand-in for an invalid object; `problem` is the reason, and the node of a pod."""
-    title = title_of(kind, meta)
-    why = f"{source}: {title}: {problem[0]}"
+def _make_stand_in(kind: str, meta: structs.ApiMeta, node: str, why: str) -> ParsedObject:
+    """Return a stand-in for an invalid object; `node` is that of a pod."""
     name, namespace = meta.name or "", meta.namespace or "default"
     row: object | None
     match kind:
         case "Node":
             row, warning = Node(name, problem=why), f"{why}; nothing is moved there"
         case "Pod":
-            row = Pod(namespace, name, "", Shape(), node=problem[1], problem=why)
+            row = Pod(namespace, name, "", Shape(), node=node, problem=why)
             warning = f"{why}; it is not moved, and nothing is moved to its node"
         case "PodDisruptionBudget":
             # Its selector is unknown, so it protects the whole namespace.
@@ -168,7 +166,7 @@ def _broken(kind: str, meta: structs.ApiMeta, source: str, problem: tuple[str, s
             row, warning = Workload(kind, namespace, name, recreate=True), f"{why}; its pods are not handed off"
         case _:
             row, warning = None, f"{why}; it is ignored"
-    return ParsedObject(key_of(kind, meta), row, meta.resource_version or "", title, warning)
+    return ParsedObject(key_of(kind, meta), row, meta.resource_version or "", title_of(kind, meta), warning)
 
 
 class SnapshotBuilder:

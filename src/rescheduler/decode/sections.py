@@ -23,6 +23,7 @@ from rescheduler.model.selector import (
     selector_of,
 )
 from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, SpreadConstraint, Toleration
+from rescheduler.model.time import parse_instant
 
 T = TypeVar("T")
 
@@ -44,6 +45,11 @@ def decode(raw: Raw | bytes, kind: type[T], path: str) -> T | None:
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         raise SectionError(f"{path}{where.rstrip('`')}: {what}") from None
+
+
+def instant(text: str | None) -> float | None:
+    """Parse a time that may be absent."""
+    return parse_instant(text) if text else None
 
 
 class SectionCache(Generic[T]):

@@ -169,10 +169,6 @@ class ApiNode(ApiObject):
     status: ApiNodeStatus | None = None
 
 
-class ApiNamespace(ApiObject):
-    pass
-
-
 class ApiRollingUpdate(ApiStruct):
     partition: int | None = None
 
@@ -454,7 +450,7 @@ def group_of(api_version: str) -> str:
 RESOURCES = (
     ApiResource("Pod", "v1", "pods", ApiPod),
     ApiResource("Node", "v1", "nodes", ApiNode, namespaced=False),
-    ApiResource("Namespace", "v1", "namespaces", ApiNamespace, namespaced=False),
+    ApiResource("Namespace", "v1", "namespaces", ApiObject, namespaced=False),
     ApiResource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", ApiPodDisruptionBudget),
     ApiResource("Deployment", "apps/v1", "deployments", ApiWorkload),
     ApiResource("ReplicaSet", "apps/v1", "replicasets", ApiWorkload),

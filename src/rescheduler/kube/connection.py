@@ -203,12 +203,12 @@ class TlsContexts:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         else:
-            context = self._verifying(ca)
+            context = self._verifying_context(ca)
         if pair is not None:
             _load_pair(context, pair)
         return context
 
-    def _verifying(self, ca: bytes | None) -> ssl.SSLContext:
+    def _verifying_context(self, ca: bytes | None) -> ssl.SSLContext:
         if ca is None or self._connection.ca is None:
             context = ssl.create_default_context()  # the system's CAs
         else:

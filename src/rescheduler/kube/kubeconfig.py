@@ -156,7 +156,7 @@ def merge_kubeconfigs(paths: Iterable[Path], home: Path | None) -> Kubeconfig:
     merged = Kubeconfig()
     for path in paths:
         label = label_of(path, home)
-        content = _decoded(_read(path, label), label)
+        content = _decode_file(_read(path, label), label)
         merged.current_context = merged.current_context or content.current_context
         for cluster in content.clusters:
             entry = KubeconfigEntry(path, label, f"clusters[{cluster.name}].cluster", cluster.cluster)
@@ -210,8 +210,8 @@ def _parse(content: bytes, label: str, loader: type[yaml.CSafeLoader]) -> Any:
         raise KubeconfigError(f"{label}: not valid YAML: {error}") from error
 
 
-def _decoded(content: bytes, label: str) -> _File:
-    document = _without_nulls(_parse(content, label, _TextLoader))
+def _decode_file(content: bytes, label: str) -> _File:
+    document = _drop_nulls(_parse(content, label, _TextLoader))
     if document is None:
         return _File()
     if not isinstance(document, dict):
@@ -235,11 +235,11 @@ def _refuse_duplicates(names: list[str], where: str) -> None:
         seen.add(name)
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _drop_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
+        return [_drop_nulls(item) for item in value if item is not None]
     return value
 
 

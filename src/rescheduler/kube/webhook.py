@@ -155,8 +155,8 @@ class WebhookConfiguration(ManagedObject):
         if found is not None:
             if not has_our_label(found):  # made by helm, for example, which sets its own name there
                 del wanted["metadata"]["labels"]
-            wanted["webhooks"] = [_with_theirs(each, _named(found, each["name"])) for each in wanted["webhooks"]]
-            if _contains(found, wanted):
+            wanted["webhooks"] = [_with_theirs(each, _find_webhook(found, each["name"])) for each in wanted["webhooks"]]
+            if _includes(found, wanted):
                 return False
         # Forced: edits by others to the two webhooks are overwritten.
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
@@ -239,12 +239,12 @@ class WebhookConfiguration(ManagedObject):
 
 def asks_us(found: Json | None) -> bool:
     """Whether the configuration has a webhook of ours."""
-    return any(_named(found or {}, name) for name in _OURS)
+    return any(_find_webhook(found or {}, name) for name in _OURS)
 
 
 def bundle_in(found: Json | None) -> bytes:
     """Return the CA with which the API server verifies the webhook, as PEM; empty if missing or invalid."""
-    bundle = (_named(found or {}, PODS_WEBHOOK).get("clientConfig") or {}).get("caBundle") or ""
+    bundle = (_find_webhook(found or {}, PODS_WEBHOOK).get("clientConfig") or {}).get("caBundle") or ""
     try:
         return base64.b64decode(bundle, validate=True)
     except (binascii.Error, ValueError):
@@ -255,7 +255,7 @@ def _with_probe(*, exists: bool) -> Json:
     return {"matchExpressions": [{"key": PROBE, "operator": "Exists" if exists else "DoesNotExist"}]}
 
 
-def _named(found: Json, name: str) -> Json:
+def _find_webhook(found: Json, name: str) -> Json:
     """Return the webhook of this name, or an empty object."""
     hooks: dict[str, Json] = {each.get("name", ""): each for each in found.get("webhooks") or ()}
     return hooks.get(name) or {}
@@ -263,34 +263,34 @@ def _named(found: Json, name: str) -> Json:
 
 def _with_theirs(wanted: Json, found: Json) -> Json:
     """Return the desired webhook with the requirements of others in its selectors, which are written as a whole."""
-    return wanted | {key: _merged(wanted[key], found.get(key) or {}) for key in _SELECTORS}
+    return wanted | {key: _merge_selector(wanted[key], found.get(key) or {}) for key in _SELECTORS}
 
 
-def _merged(ours: Json, found: Json) -> Json:
+def _merge_selector(ours: Json, found: Json) -> Json:
     """Return the selector that was found if it is up to date; else a merged one, with our requirements first."""
     there = found.get("matchExpressions") or []
     expressions = [*ours.get("matchExpressions", []), *(each for each in there if each.get("key") not in _OUR_LABELS)]
     labels = {key: value for key, value in (found.get("matchLabels") or {}).items() if key not in _OUR_LABELS}
-    if _in_order(there) == _in_order(expressions) and labels == (found.get("matchLabels") or {}):
+    if _sort_expressions(there) == _sort_expressions(expressions) and labels == (found.get("matchLabels") or {}):
         return found
     return ({"matchExpressions": expressions} if expressions else {}) | ({"matchLabels": labels} if labels else {})
 
 
-def _in_order(expressions: list[Json]) -> list[bytes]:
+def _sort_expressions(expressions: list[Json]) -> list[bytes]:
     return sorted(msgspec.json.encode(each, order="sorted") for each in expressions)
 
 
-def _contains(found: object, wanted: object) -> bool:
+def _includes(found: object, wanted: object) -> bool:
     """Whether `found` has everything wanted. Maps, except selectors, and lists of named objects may have more."""
     if isinstance(wanted, dict):
         if not isinstance(found, dict) or any(found.get(key) != wanted[key] for key in wanted.keys() & {*_SELECTORS}):
             return False
-        return all(_contains(found.get(key), value) for key, value in wanted.items())
+        return all(_includes(found.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(found, list):
         if all(isinstance(each, dict) and "name" in each for each in wanted):
             named = {each.get("name"): each for each in found if isinstance(each, dict)}
-            return all(_contains(named.get(each["name"]), each) for each in wanted)
-        return len(found) == len(wanted) and all(map(_contains, found, wanted))
+            return all(_includes(named.get(each["name"]), each) for each in wanted)
+        return len(found) == len(wanted) and all(map(_includes, found, wanted))
     return found == wanted
 
 
@@ -396,7 +396,7 @@ async def _call(client: Json) -> tuple[str, str]:
         service = client["service"]
         where = f"https://{service['name']}.{service['namespace']}.svc:{service.get('port', 443)}"
     try:
-        trusted = _trusting(client.get("caBundle") or "")
+        trusted = _tls_context(client.get("caBundle") or "")
     except (ssl.SSLError, ValueError) as error:
         return f"the caBundle holds no usable certificate ({error})", where
     limits = aiohttp.ClientTimeout(total=_SECONDS)
@@ -415,7 +415,7 @@ async def _call(client: Json) -> tuple[str, str]:
     return trouble, where
 
 
-def _trusting(bundle: str) -> ssl.SSLContext:
+def _tls_context(bundle: str) -> ssl.SSLContext:
     """Return a context that verifies as the API server does: without a caBundle, by the system's CAs."""
     trusted = base64.b64decode(bundle, validate=True).decode("ascii", "ignore") if bundle else None
     return verify_like_go(ssl.create_default_context(cadata=trusted))
