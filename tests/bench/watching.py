@@ -190,7 +190,7 @@ def floors(folder: Path) -> Figures:
 
 def _decoded(path: Path, kind: str) -> tuple[float, int]:
     """Seconds of decoding alone, without the cutting into lines, and how many events there are."""
-    structs = {"Pod": wire.ApiPod, "Node": wire.ApiNode, "Namespace": wire.ApiNamespace}
+    structs = {"Pod": wire.ApiPod, "Node": wire.ApiNode, "Namespace": wire.ApiObject}
     budget, workload = wire.ApiPodDisruptionBudget, wire.ApiWorkload
     decoder = msgspec.json.Decoder(structs.get(kind, budget if kind == "PodDisruptionBudget" else workload))
     envelope = msgspec.json.Decoder(WatchEvent)

@@ -233,7 +233,9 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
                 found = await migration_client.read(space.name, name)
                 assert found is not None
                 migrations.put(
-                    await migration_client.update_status(found, MigrationStatus(phase=Phase.FAILED, completion_time=finished))
+                    await migration_client.update_status(
+                        found, MigrationStatus(phase=Phase.FAILED, completion_time=finished)
+                    )
                 )
             waiting = await migration_client.read(space.name, "waiting")
             assert waiting is not None

@@ -29,13 +29,15 @@ def ten_seconds_later() -> None:
 async def test_method_path_query_body_and_content_type_arrive(tmp_path: Path) -> None:
     async with api_server() as server, client_of(server, tmp_path, RecordedWaits()) as client:
         server.script("/api/v1/x", Answer(201, b'{"a":1}'))
-        answer = await client.send(ApiRequest(
-            "PATCH",
-            "/api/v1/x",
-            params={"fieldManager": "rescheduler", "labelSelector": "a in (b, c)"},
-            body=b'{"b":2}',
-            content_type="application/merge-patch+json",
-        ))
+        answer = await client.send(
+            ApiRequest(
+                "PATCH",
+                "/api/v1/x",
+                params={"fieldManager": "rescheduler", "labelSelector": "a in (b, c)"},
+                body=b'{"b":2}',
+                content_type="application/merge-patch+json",
+            )
+        )
         seen = server.seen[0]
     assert answer == b'{"a":1}'
     assert (seen.method, seen.path, seen.body) == ("PATCH", "/api/v1/x", b'{"b":2}')

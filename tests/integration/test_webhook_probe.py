@@ -31,7 +31,7 @@ async def probed(folder: Path, signs: Authority, trusted: Authority) -> str:
         server.script(PODS, Answer(body=msgspec.json.encode({"kind": "Pod", "metadata": {}})))
         client = {"url": f"{webhook.url}/mutate", "caBundle": b64(trusted.certificate.read_bytes())}
         hooks = [{"name": PROBE_WEBHOOK, "clientConfig": client}]
-        found = {"metadata": {"labels": {MANAGED_BY: MANAGER}}, "webhooks": hooks}
+        found = {"metadata": {"labels": {MANAGED_BY: MANAGER}, "uid": "u", "resourceVersion": "7"}, "webhooks": hooks}
         server.script(CONFIGURATION, Answer(body=msgspec.json.encode(found)))
         async with ApiClient(connection(folder, {"server": server.url})) as asking:
             return await WebhookProbe(asking, WebhookSettings()).ask()

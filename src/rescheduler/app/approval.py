@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import ApprovalResult, InvalidMigrationError, add_group_members, approve, decode_migration, reject
+from rescheduler.kube.migrations import (
+    ApprovalResult,
+    InvalidMigrationError,
+    add_group_members,
+    approve,
+    decode_migration,
+    reject,
+)
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.kube.reviews import fetch_own_name
 from rescheduler.model.migration import PodMigration

@@ -101,7 +101,9 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
             for pause in app_pause.list_pauses(live, config):
                 messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
     refused = [
-        f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_migrations.ApprovalOutcome.REFUSED
+        f"{each.full_name}: {each.reason}"
+        for each in answers
+        if each.outcome is kube_migrations.ApprovalOutcome.REFUSED
     ]
     if refused:
         raise messages.CommandError(*refused, code=messages.REFUSED)

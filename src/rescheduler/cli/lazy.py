@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rescheduler.config import errors as config_errors
     from rescheduler.config import loader as config_loader
     from rescheduler.decode import dump
-    from rescheduler.kube import migrations as kube_migrations
     from rescheduler.kube import errors as kube_errors
+    from rescheduler.kube import migrations as kube_migrations
     from rescheduler.planning import explain as planning_explain
 else:
 

@@ -17,7 +17,7 @@ from rescheduler.model.objects import HEALTHY, NOTHING, ContainerState, Owner, P
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
-from rescheduler.model.time import parse_instant, read_instant
+from rescheduler.model.time import read_instant
 
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 _CRASHED = "Error"
@@ -75,7 +75,9 @@ def _failure_reason(state: structs.ApiContainerState) -> str:
     return _CRASHED if state.terminated is not None and state.terminated.exit_code else ""
 
 
-def _container_states(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
+def _container_states(
+    statuses: Sequence[structs.ApiContainerStatus] | None, part: str
+) -> tuple[int, tuple[ContainerState, ...]]:
     """Return the number of restarts, and the states of containers that do not run."""
     if not statuses:
         return 0, ()

@@ -308,9 +308,7 @@ def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigrati
     return list(found.values())
 
 
-async def _decide(
-    client: ApiClient, key: ObjectKey, wanted: ApprovalOutcome, by: str, *, dry: bool
-) -> ApprovalResult:
+async def _decide(client: ApiClient, key: ObjectKey, wanted: ApprovalOutcome, by: str, *, dry: bool) -> ApprovalResult:
     """Write one person's decision, bound to the version that was read: a person approves exactly what was shown."""
     if not by:
         raise ValueError("the person who decides must be named")

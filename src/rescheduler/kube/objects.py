@@ -1,4 +1,4 @@
-"""Objects by kind and name: read, listed, kept by the controller, and changed by commands of the migration lifecycle."""
+"""Objects by kind and name: read, listed, kept by the controller, and changed by commands of the lifecycle."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ _RESOURCES = READ | {
         ApiResource("Lease", "coordination.k8s.io/v1", "leases"),
         ApiResource("Event", "events.k8s.io/v1", "events"),
         ApiResource("CustomResourceDefinition", "apiextensions.k8s.io/v1", "customresourcedefinitions"),
-        ApiResource(
-            "MutatingWebhookConfiguration", "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
-        ),
+        ApiResource("MutatingWebhookConfiguration", "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
     )
 }
 
@@ -116,7 +114,7 @@ class ObjectClient:
     async def _list_pages(
         self, kind: str, namespace: str, selection: Mapping[str, str] | None, pick: Callable[[bytes], Iterable[T]]
     ) -> list[T]:
-        """Return what `pick` takes from each page of a list. Long lists come in pages, so that other tasks get a turn."""
+        """Return what `pick` takes from each page of a list; between two pages, other tasks get a turn."""
         found: list[T] = []
         async for page in self._client.list_pages(path_of(kind, namespace), params=selection):
             if page.first:

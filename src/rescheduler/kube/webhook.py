@@ -187,7 +187,6 @@ class WebhookConfiguration(ManagedObject):
         request = ApiRequest("PATCH", self._path, params, msgspec.json.encode(body), kind, gone)
         return await self._client.send_unless(request) is not None
 
-
     def is_here(self, found: Json) -> bool:
         """Whether it was registered from this namespace, and not by another controller in the cluster."""
         return annotations_of(found).get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace

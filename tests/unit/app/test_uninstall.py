@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 
 from rescheduler.app.uninstall import LeaseClaim, LeaseHeldError, while_claiming
-from rescheduler.kube.client import ApiClient, ApiRequest
+from rescheduler.kube.client import ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaseName
 from tests.support.virtual_time import clock, in_virtual_time
@@ -45,15 +44,8 @@ class Home(Server):
         return super().answer(request)
 
 
-class Way(Line):
-    """One command's way there."""
-
-    async def request(self, method: str, path: str, *, params: dict[str, str]) -> bytes:
-        return await self.send(ApiRequest(method, path, params))
-
-
 def claim(server: Server) -> LeaseClaim:
-    return LeaseClaim(cast("ApiClient", Way(server)), LeaseName("ours", "rescheduler", "cleanup"), TIMES)
+    return LeaseClaim(Line(server), LeaseName("ours", "rescheduler", "cleanup"), TIMES)
 
 
 async def done_at() -> float:

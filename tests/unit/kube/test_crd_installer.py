@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 
 import msgspec
 import pytest
@@ -19,7 +18,7 @@ ESTABLISHED = [{"type": each, "status": "True"} for each in ("NamesAccepted", "E
 MISSING = ApiError(404, "NotFound", "the server could not find the requested resource", "/x")
 
 
-class Server:
+class Server(ApiClient):
     """Keeps one definition; what is scripted for a method is answered first, in order."""
 
     def __init__(self, **script: list[ApiError | None]) -> None:
@@ -31,10 +30,6 @@ class Server:
         """How many lists are answered that the storage is not ready."""
         self.deletions = 0
         """How many lists come after the definition has gone."""
-
-    async def find(self, path: str) -> bytes | None:
-        """As the client does it, by `send`."""
-        return await ApiClient.find(cast("ApiClient", self), path)
 
     async def send(self, request: ApiRequest) -> bytes:
         lists = request.path.endswith("/podmigrations")
@@ -66,7 +61,7 @@ class Server:
 def installed(server: Server) -> float:
     """Install on it; the answer is how long that took."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(install_crd(cast("ApiClient", server)))
+        runner.run(install_crd(server))
         return runner.get_loop().time()
 
 

@@ -64,7 +64,7 @@ class Server:
         return json.dumps(self.store(body)).encode()
 
 
-class Line:
+class Line(ApiClient):
     """One candidate's way to the server: `cut`, or so many seconds long, there and back."""
 
     def __init__(self, server: Server) -> None:
@@ -72,13 +72,6 @@ class Line:
         self.there = self.back = 0.0
         self._server = server
         self._under_way: set[asyncio.Task[bytes]] = set()
-
-    async def find(self, path: str) -> bytes | None:
-        """As the client does it, by `send`."""
-        return await ApiClient.find(cast("ApiClient", self), path)
-
-    async def write(self, request: ApiRequest) -> bytes | None:
-        return await ApiClient.write(cast("ApiClient", self), request)
 
     async def send(self, request: ApiRequest) -> bytes:
         if self.cut:
@@ -109,7 +102,7 @@ class Candidate:
         self.line = Line(server)
         self.heard: list[str] = []
         lease = LeaseName("ours", "rescheduler", name)
-        self.election = LeaderElector(cast("ApiClient", self.line), lease, times, on_new_leader=self.heard.append)
+        self.election = LeaderElector(self.line, lease, times, on_new_leader=self.heard.append)
         self.task = asyncio.create_task(self.election.run())
 
     async def end(self) -> None:

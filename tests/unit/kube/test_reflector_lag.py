@@ -61,7 +61,9 @@ async def followed(clock: Clock, *watches: list[bytes] | ApiError) -> AsyncItera
 
     client = Script(*watches)
     client.clock = clock
-    reflector = Reflector(cast("ApiClient", client), NODES.path, ClusterCache("test").sink("Node"), Backoff(sleep=at_once))
+    reflector = Reflector(
+        cast("ApiClient", client), NODES.path, ClusterCache("test").sink("Node"), Backoff(sleep=at_once)
+    )
     task = asyncio.create_task(reflector.run())
     try:
         await client.exhausted.wait()
