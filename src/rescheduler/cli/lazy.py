@@ -57,7 +57,7 @@ __all__ = [
     "config_errors",
     "config_loader",
     "dump",
-    "kube_migrations",
     "kube_errors",
+    "kube_migrations",
     "planning_explain",
 ]
