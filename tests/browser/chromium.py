@@ -16,7 +16,7 @@ from collections import deque
 from pathlib import Path
 
 from tests.testbed import require_tool
-from tests.testbed.toolchain import cache_folder, held
+from tests.testbed.toolchain import cache_folder, hold_lock
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = "chromium"
@@ -34,7 +34,7 @@ def chromium() -> Path:
     require_tool("Chromium")
     if found := _on_path():
         return found
-    with held(cache_folder() / "chromium.lock"):
+    with hold_lock(cache_folder() / "chromium.lock"):
         if found := _on_path():  # another run may have installed it while we waited
             return found
         _install(BROWSER, CHINESE_FONT)
@@ -47,7 +47,7 @@ def chinese_fonts() -> None:
     """See to it that Chinese is drawn with its letters, which only screenshots are about."""
     if _draws_chinese():
         return
-    with held(cache_folder() / "chromium.lock"):
+    with hold_lock(cache_folder() / "chromium.lock"):
         if not _draws_chinese():
             _install(CHINESE_FONT)
 

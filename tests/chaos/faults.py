@@ -45,8 +45,8 @@ class Weather:
         """For people."""
         lines = [
             f"{self.seconds:.0f} s of faults, {self.lives} lives of the controller, {self.events} changes watched",
-            f"{sum(self.faults.values())} faults in {self.requests} requests: {_listed(self.faults)}",
-            f"moves: {_listed(self.ends)}",
+            f"{sum(self.faults.values())} faults in {self.requests} requests: {_list(self.faults)}",
+            f"moves: {_list(self.ends)}",
             *(f"  failed ×{count}: {reason}" for reason, count in self.reasons.most_common(10)),
             f"broken invariants: {len(self.broken)}",
             *self.broken,
@@ -141,5 +141,5 @@ def _is_over(migration: Json) -> bool:
     return (migration.get("status") or {}).get("phase") in ("Completed", "Failed")
 
 
-def _listed(counts: Counter[str]) -> str:
+def _list(counts: Counter[str]) -> str:
     return ", ".join(f"{what} {count}" for what, count in sorted(counts.items())) or "none"

@@ -37,7 +37,7 @@ class Tally:
             here = [death for death in self.deaths if (death.at.method, death.at.step) == (method, step)]
             killed = [death for death in here if death.reached]
             ends = Counter(death.phase for death in killed)
-            points = " ".join(f"{point}×{count}" for point, count in sorted(_counted(killed).items()))
+            points = " ".join(f"{point}×{count}" for point, count in sorted(_count(killed).items()))
             counts = (len(killed), ends["Completed"], ends["Failed"], ends[DELETED], len(here) - len(killed))
             rows.append(_row((method, step, *map(str, counts), points)))
         total = f"{self.kills} kills in {self.rounds} rounds, {self.events} changes of pods watched"
@@ -47,7 +47,7 @@ class Tally:
         return sorted(self.deaths, key=lambda death: death.at.method)
 
 
-def _counted(deaths: Iterable[Death]) -> Counter[str]:
+def _count(deaths: Iterable[Death]) -> Counter[str]:
     return Counter(death.at.point for death in deaths)
 
 

@@ -18,11 +18,11 @@ from tests.support.signing_in import (
     HERE,
     STATE,
     ServedPage,
-    allowed,
-    allowed_everywhere,
+    allow,
+    allow_everywhere,
     is_embedded,
-    resigned,
     served,
+    sign_again,
     token_of,
 )
 from tests.testbed.namespaces import own_namespace
@@ -99,7 +99,7 @@ async def test_a_service_account_without_rights_is_known_and_may_do_nothing(page
 
 
 async def test_a_service_account_with_a_right_may_do_exactly_that(page: ServedPage, space: Space) -> None:
-    answer = await page.whoami(allowed(space, "pauser", PAUSE))
+    answer = await page.whoami(allow(space, "pauser", PAUSE))
     others = is_embedded(space.cluster)  # there, whoever may do something may do everything
     assert answer.body["may"] == {"pause": True, "approve": others, "migrate": others, "maintenance": others}
 
@@ -134,7 +134,7 @@ async def test_kubectl_makes_tokens_that_are_taken(page: ServedPage, space: Spac
 
 
 async def test_the_log_says_who_did_it_and_no_token(page: ServedPage, space: Space) -> None:
-    token = allowed(space, "pauser", PAUSE)
+    token = allow(space, "pauser", PAUSE)
     guest = token_of(space, "guest")
     with structlog.testing.capture_logs() as logged:
         await page.act("pause", {"reason": "upgrade"}, token)
@@ -166,12 +166,12 @@ async def test_a_token_that_is_revoked_counts_for_a_few_seconds_at_most(page: Se
 @REAL
 async def test_a_token_that_has_run_out_is_refused(page: ServedPage, space: Space) -> None:
     token = token_of(space, "late")
-    assert (await page.whoami(resigned(space.cluster, token, seconds=0))).status == 200
-    assert (await page.whoami(resigned(space.cluster, token, seconds=-86400))).status == 401
+    assert (await page.whoami(sign_again(space.cluster, token, seconds=0))).status == 200
+    assert (await page.whoami(sign_again(space.cluster, token, seconds=-86400))).status == 401
 
 
 async def test_pause_and_resume_are_written_with_who_did_it(page: ServedPage, space: Space) -> None:
-    token = allowed(space, "pauser", PAUSE)
+    token = allow(space, "pauser", PAUSE)
     who = (await page.whoami(token)).body["name"]
     answer = await page.act("pause", {"reason": "the network is being worked on"}, token)
     assert answer.status == 200, answer
@@ -188,7 +188,7 @@ async def test_pause_and_resume_are_written_with_who_did_it(page: ServedPage, sp
 
 async def test_whoever_may_not_pause_does_not(page: ServedPage, space: Space, elsewhere: str) -> None:
     right_elsewhere = PAUSE if not is_embedded(space.cluster) else None
-    token = allowed(space, "other", PAUSE, elsewhere) if right_elsewhere else token_of(space, "other")
+    token = allow(space, "other", PAUSE, elsewhere) if right_elsewhere else token_of(space, "other")
     for action in ("pause", "resume"):
         answer = await page.act(action, {}, token)
         assert answer.status == 403
@@ -201,7 +201,7 @@ async def test_whoever_may_not_pause_does_not(page: ServedPage, space: Space, el
 async def test_approval_is_written_with_who_gave_it(page: ServedPage, space: Space) -> None:
     waiting(space, "one")
     waiting(space, "two")
-    token = allowed(space, "approver", APPROVE)
+    token = allow(space, "approver", APPROVE)
     who = (await page.whoami(token)).body["name"]
     wanted = {"migrations": [{"namespace": space.name, "name": name} for name in ("one", "two")]}
     answer = await page.act("approve", wanted, token)
@@ -223,7 +223,7 @@ async def test_moves_of_one_proposal_are_approved_together_or_not_at_all(
     for where, name in ((space, "here"), (other, "there")):
         page.migrations.put(decode_migration(waiting(where, name, proposal={"name": "swap", "members": 2})))
     one = {"migrations": [{"namespace": space.name, "name": "here"}]}
-    token = allowed(space, "approver", APPROVE)
+    token = allow(space, "approver", APPROVE)
     answer = await page.act("approve", one, token)
     if is_embedded(space.cluster):
         assert answer.done.startswith("2 moves were approved")
@@ -238,14 +238,14 @@ async def test_moves_of_one_proposal_are_approved_together_or_not_at_all(
 async def test_whoever_may_not_approve_does_not(page: ServedPage, space: Space, elsewhere: str) -> None:
     waiting(space, "one")
     right_elsewhere = not is_embedded(space.cluster)
-    token = allowed(space, "other", APPROVE, elsewhere) if right_elsewhere else token_of(space, "other")
+    token = allow(space, "other", APPROVE, elsewhere) if right_elsewhere else token_of(space, "other")
     answer = await page.act("approve", {"migrations": [{"namespace": space.name, "name": "one"}]}, token)
     assert answer.status == 403
     assert "annotations" not in space.api.get(f"{MIGRATIONS.format(space.name)}/one")["metadata"]
 
 
 async def test_a_move_is_ordered_with_who_wants_it(page: ServedPage, space: Space, web: str, nodes: list[str]) -> None:
-    token = allowed(space, "mover", MIGRATE)
+    token = allow(space, "mover", MIGRATE)
     who = (await page.whoami(token)).body["name"]
     source = space.get("Pod", web)["spec"]["nodeName"]
     target = next(node for node in nodes if node != source)
@@ -269,7 +269,7 @@ async def test_a_move_is_ordered_with_who_wants_it(page: ServedPage, space: Spac
 
 async def test_whoever_may_not_move_does_not(page: ServedPage, space: Space, web: str, elsewhere: str) -> None:
     right_elsewhere = not is_embedded(space.cluster)
-    token = allowed(space, "other", MIGRATE, elsewhere) if right_elsewhere else token_of(space, "other")
+    token = allow(space, "other", MIGRATE, elsewhere) if right_elsewhere else token_of(space, "other")
     answer = await page.act("migrate", {"namespace": space.name, "pod": web}, token)
     assert answer.status == 403
     assert f"may not create podmigrations.rescheduler.io in namespace {space.name}" in answer.error
@@ -285,7 +285,7 @@ async def test_maintenance_is_marked_and_an_event_says_who_wanted_it(
     def is_marked(node: str) -> bool:
         return bool(space.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"].get(labels.MAINTENANCE) == "true")
 
-    async with allowed_everywhere(space, "keeper", rule) as token:
+    async with allow_everywhere(space, "keeper", rule) as token:
         who = (await page.whoami(token)).body["name"]
         answer = await page.act("maintenance", {"node": one, "on": True}, token)
         assert (answer.status, is_marked(one)) == (200, True), answer
@@ -306,7 +306,7 @@ async def test_maintenance_is_marked_and_an_event_says_who_wanted_it(
 
 
 async def test_what_another_site_has_a_browser_send_is_refused(page: ServedPage, space: Space) -> None:
-    token = allowed(space, "pauser", PAUSE)
+    token = allow(space, "pauser", PAUSE)
     form = "application/x-www-form-urlencoded"
     forged: list[tuple[int, dict[str, str]]] = [
         (403, {"X_Rescheduler_Action": ""}),  # a form cannot send it

@@ -33,8 +33,8 @@ from tests.support.migrations import (
     inventory,
     pod_migrations,
     seen_by_controllers,
-    settled,
-    undisturbed,
+    wait_until_settled,
+    wait_until_undisturbed,
 )
 from tests.support.pod_migrations import migration_spec, pod_migration
 from tests.support.shell import clean_up
@@ -54,7 +54,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def kind(cluster: ClusterUnderTest) -> Iterator[None]:
     """PodMigration is served, and of other tests nothing is left: the command takes every Lease, and undoes all."""
-    undisturbed(cluster)
+    wait_until_undisturbed(cluster)
     with pod_migrations(cluster):
         yield
 
@@ -77,12 +77,12 @@ def migrations(space: Space) -> list[Json]:
 
 def test_a_move_that_is_made_is_finished(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 2))
-    settled(space, 2)
+    wait_until_settled(space, 2)
     begun(space, nodes, migration_spec("", method=Method.HANDOFF), "Finish")
     ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
     assert f"finished migration {space.name}/m" in ran.out
-    settled(space, 2)
+    wait_until_settled(space, 2)
     assert not [key for pod in space.pods("web") for key in ours_on(pod)]
 
 
@@ -145,7 +145,7 @@ def test_moves_under_way_are_rolled_back_or_finished_and_forgotten(space: Space,
     space.create(workload)
     pods = 1 if method is Method.COPY else 2
     for step in steps:
-        before = settled(space, pods)
+        before = wait_until_settled(space, pods)
         original = name_of(space.pods("web")[0])
         begun(space, nodes, migration_spec("", method=method), step)
         ran = clean_up(space.cluster, "--yes")
@@ -153,12 +153,12 @@ def test_moves_under_way_are_rolled_back_or_finished_and_forgotten(space: Space,
         assert f" migration {space.name}/m\n" in ran.out
         assert migrations(space) == []
         ended = pod_migration(space.name, "m", migration_spec(original), MigrationStatus(phase=Phase.FAILED))
-        audit(before, settled(space, pods), ended)
+        audit(before, wait_until_settled(space, pods), ended)
 
 
 def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 2))
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     begun(space, nodes, migration_spec("", method=Method.EVICT), "Evict")
     space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
     Moves(space).order("waiting", migration_spec("web"))
@@ -174,7 +174,7 @@ def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, no
     assert not node["spec"].get("unschedulable")
     assert labels.CORDONED not in (node["metadata"].get("annotations") or {})
     space.api.patch(path, {"metadata": {"labels": {labels.MAINTENANCE: None}}})
-    assert settled(space, 2) == before
+    assert wait_until_settled(space, 2) == before
     assert space.api.get(LEASES)["items"] == []
     again = clean_up(space.cluster, "--yes")
     assert (again.code, again.out) == (0, "")
@@ -213,7 +213,7 @@ def notes(space: Space, kind: str) -> dict[str, str]:
 
 def test_a_dry_run_tells_what_would_be_undone_and_changes_nothing(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 2))
-    settled(space, 2)
+    wait_until_settled(space, 2)
     begun(space, nodes, migration_spec("", method=Method.EVICT), "Evict")
     before, kept = inventory(space), migrations(space)
     ran = clean_up(space.cluster, "--dry-run")

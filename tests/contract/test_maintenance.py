@@ -14,7 +14,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.labels import CORDONED, MAINTENANCE
 from rescheduler.runtime.maintenance import CordonController
 from tests.support.both_clusters import ClusterUnderTest
-from tests.support.watching import SECONDS, Watched, watched
+from tests.support.watching import SECONDS, Watched, watch_cluster
 from tests.testbed.hollow import NodeShape
 
 
@@ -49,7 +49,7 @@ def node(cluster: ClusterUnderTest) -> Iterator[OneNode]:
 
 @pytest.fixture
 async def seen(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
-    async with watched(cluster) as found:
+    async with watch_cluster(cluster) as found:
         yield found
 
 

@@ -20,7 +20,7 @@ from tests.support.migrations import (
     audit,
     fewest_ready,
     inventory,
-    settled,
+    wait_until_settled,
 )
 from tests.support.pod_migrations import migration_spec, replace
 
@@ -61,7 +61,7 @@ def replacement(space: Space, migration: PodMigration) -> Json:
 def test_a_handoff_passes_a_budget_that_allows_nothing(web: Space, moves: Moves, nodes: list[str]) -> None:
     web.create(budget("web", "web", minAvailable=3))
     web.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 3)
-    before = settled(web, 3)
+    before = wait_until_settled(web, 3)
     start = web.api.get(web.path("Pod", labelSelector="app=web"))
     original = start["items"][0]
     target = other_node(nodes, original)
@@ -75,7 +75,7 @@ def test_a_handoff_passes_a_budget_that_allows_nothing(web: Space, moves: Moves,
     )
     assert fewest_ready(start["items"], events) == 3
     moves.late("m")
-    audit(before, settled(web, 3), done)
+    audit(before, wait_until_settled(web, 3), done)
     new = replacement(web, done)
     assert new["spec"]["nodeName"] == target
     assert {key for key in new["metadata"]["labels"] if key in TRACE} | set(new["metadata"]["annotations"]) >= TRACE
@@ -85,7 +85,7 @@ def test_the_only_replica_is_handed_off_with_no_moment_of_none(space: Space, mov
     space.create(budget("one", "one", minAvailable=1))
     space.create(deployment("one", 1))
     space.rolled_out("one")
-    before = settled(space, 1)
+    before = wait_until_settled(space, 1)
     start = space.api.get(space.path("Pod", labelSelector="app=one"))
     (original,) = start["items"]
     done = move(moves, original, other_node(nodes, original))
@@ -98,18 +98,18 @@ def test_the_only_replica_is_handed_off_with_no_moment_of_none(space: Space, mov
     )
     assert fewest_ready(start["items"], events) == 1
     moves.late("m")
-    audit(before, settled(space, 1), done)
+    audit(before, wait_until_settled(space, 1), done)
 
 
 def test_an_evicted_pod_is_steered_and_all_is_restored(web: Space, moves: Moves, nodes: list[str]) -> None:
-    before = settled(web, 3)
+    before = wait_until_settled(web, 3)
     original = web.pods("web")[0]
     target = other_node(nodes, original)
     done = move(moves, original, target, method=Method.EVICT)
     assert done.status.phase is Phase.COMPLETED
     assert replacement(web, done)["spec"]["nodeName"] == target
     moves.late("m")
-    audit(before, settled(web, 3), done)
+    audit(before, wait_until_settled(web, 3), done)
 
 
 def test_an_eviction_waits_for_the_budget(web: Space, moves: Moves, nodes: list[str]) -> None:
@@ -126,20 +126,20 @@ def test_an_eviction_waits_for_the_budget(web: Space, moves: Moves, nodes: list[
     before = inventory(web)
     done = moves.drive("m")
     assert done.status.phase is Phase.COMPLETED
-    after = settled(web, 3)
+    after = wait_until_settled(web, 3)
     assert after["PodDisruptionBudget", "web"] == before["PodDisruptionBudget", "web"]
 
 
 def test_a_pod_of_a_stateful_set_comes_back_under_its_name(space: Space, moves: Moves, nodes: list[str]) -> None:
     space.create(stateful_set("db", 2))
     space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.get("Pod", "db-1")
     done = move(moves, original, "", method=Method.EVICT)
     assert done.status.phase is Phase.COMPLETED
     assert replacement(space, done)["metadata"]["uid"] != original["metadata"]["uid"]
     moves.late("m")
-    audit(before, settled(space, 2), done)
+    audit(before, wait_until_settled(space, 2), done)
 
 
 def test_a_pod_of_a_stateful_set_may_be_deleted_once_more_meanwhile(
@@ -147,24 +147,24 @@ def test_a_pod_of_a_stateful_set_may_be_deleted_once_more_meanwhile(
 ) -> None:
     space.create(stateful_set("db", 2))
     space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     moves.order("m", migration_spec("db-1", method=Method.EVICT))
     stopped_at(moves, "MarkRebuilt")
     space.delete("Pod", "db-1")
     done = moves.drive("m")
     assert done.status.phase is Phase.COMPLETED, done.status
     moves.late("m")
-    audit(before, settled(space, 2), done)
+    audit(before, wait_until_settled(space, 2), done)
 
 
 def test_a_pod_of_a_job_is_made_anew_beside_its_fellow(space: Space, moves: Moves, nodes: list[str]) -> None:
     space.create(simulated(job("work", parallelism=2, completions=2), completes_in="600"))
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("work")[0]
     done = move(moves, original, other_node(nodes, original), Method.EVICT)
     assert done.status.phase is Phase.COMPLETED
     moves.late("m")
-    audit(before, settled(space, 2), done)
+    audit(before, wait_until_settled(space, 2), done)
     assert labels.MIGRATION_ID not in space.get("Job", "work")["metadata"].get("annotations", {})
 
 
@@ -184,13 +184,13 @@ def test_two_moves_that_belong_together_start_when_both_have_their_room(
     for name in ("a", "b"):
         assert moves.drive(name, Drive(members=("a", "b"))).status.phase is Phase.COMPLETED
         moves.late(name)
-    after = settled(web, 3)
+    after = wait_until_settled(web, 3)
     assert not [key for key, body in after.items() if key[0] != "Pod" and labels.MIGRATION_ID in body["annotations"]]
 
 
 def test_a_pod_that_nobody_manages_is_copied_first(space: Space, moves: Moves, nodes: list[str]) -> None:
     space.runs(pod("bare", labels={"team": "a"}))
-    before = settled(space, 1)
+    before = wait_until_settled(space, 1)
     original = space.get("Pod", "bare")
     target = other_node(nodes, original)
     done = move(moves, original, target)
@@ -198,7 +198,7 @@ def test_a_pod_that_nobody_manages_is_copied_first(space: Space, moves: Moves, n
     new = replacement(space, done)
     assert new["spec"]["nodeName"] == target
     assert new["metadata"]["name"].startswith("rescheduled-bare-")
-    audit(before, settled(space, 1), done)
+    audit(before, wait_until_settled(space, 1), done)
 
 
 @pytest.mark.real_only  # it needs a ResourceQuota
@@ -206,16 +206,16 @@ def test_a_copy_that_the_quota_refuses_is_left_for_an_eviction(web: Space, moves
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}}
     web.create(quota)
     web.reaches("ResourceQuota", "q", "counts", lambda each: each.get("status", {}).get("used", {}).get("pods") == "3")
-    before = settled(web, 3)
+    before = wait_until_settled(web, 3)
     original = web.pods("web")[0]
     done = move(moves, original, other_node(nodes, original))
     assert (done.status.phase, done.status.tried_methods) == (Phase.COMPLETED, (Method.HANDOFF,))
     moves.late("m")
-    audit(before, settled(web, 3), done)
+    audit(before, wait_until_settled(web, 3), done)
 
 
 def test_a_copy_that_lands_elsewhere_is_taken_back_and_tried_again(web: Space, moves: Moves, nodes: list[str]) -> None:
-    before = settled(web, 3)
+    before = wait_until_settled(web, 3)
     original = web.pods("web")[0]
     target = other_node(nodes, original)
     moves.order("m", migration_spec(name_of(original), target=target, method=Method.HANDOFF))
@@ -225,19 +225,19 @@ def test_a_copy_that_lands_elsewhere_is_taken_back_and_tried_again(web: Space, m
     assert (failed.status.phase, failed.status.attempts) == (Phase.FAILED, 2)
     assert f"not on {target}" in failed.status.message
     moves.late("m")
-    audit(before, settled(web, 3), failed)
+    audit(before, wait_until_settled(web, 3), failed)
 
 
 def test_notes_that_the_deployments_controller_copies_late_are_removed(
     web: Space, moves: Moves, nodes: list[str]
 ) -> None:
-    before = settled(web, 3)
+    before = wait_until_settled(web, 3)
     original = web.pods("web")[0]
     done = move(moves, original, other_node(nodes, original))
     copied = {"metadata": {"annotations": {labels.MIGRATION_ID: "m", labels.PAUSED_BY: "m"}}}
     web.patch("ReplicaSet", name_of(web.replica_set("web")), copied)
     moves.late("m")
-    audit(before, settled(web, 3), done)
+    audit(before, wait_until_settled(web, 3), done)
 
 
 def test_the_notes_of_another_migration_stay(web: Space, moves: Moves, nodes: list[str]) -> None:
@@ -261,5 +261,5 @@ def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves
     done = moves.drive("m")
     moves.late("m")
     assert done.status.phase is Phase.FAILED
-    after = settled(web, 3)
+    after = wait_until_settled(web, 3)
     assert not [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"] | body["annotations"]]

@@ -9,7 +9,7 @@ from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, stateful_set
-from tests.support.migrations import Drive, Fuse, Killed, Moves, settled
+from tests.support.migrations import Drive, Fuse, Killed, Moves, wait_until_settled
 from tests.support.pod_migrations import migration_spec
 from tests.testbed.processes import until
 
@@ -25,7 +25,7 @@ def shop(space: Space) -> Space:
     both["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}
     space.create(both)
     space.rolled_out("web")
-    settled(space, 4)
+    wait_until_settled(space, 4)
     allows(space, 0)
     return space
 

@@ -10,7 +10,7 @@ from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, pod, stateful_set
-from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, settled
+from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, wait_until_settled
 from tests.support.pod_migrations import migration_spec, replace
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -24,7 +24,7 @@ def web(space: Space, nodes: list[str]) -> Space:
     """A Deployment of two that is rolled out."""
     space.create(deployment("web", 2))
     space.rolled_out("web")
-    settled(space, 2)
+    wait_until_settled(space, 2)
     return space
 
 
@@ -49,14 +49,14 @@ def says(words: str) -> Drive:
 
 @pytest.mark.parametrize("method", [Method.HANDOFF, Method.EVICT])
 def test_nothing_is_begun_towards_a_cordoned_node(web: Space, moves: Moves, nodes: list[str], method: Method) -> None:
-    before = settled(web, 2)
+    before = wait_until_settled(web, 2)
     since = web.version("Pod")
     original = web.pods("web")[0]
     target = ordered(moves, nodes, original, method)
     with web.cordoned(target):
         failed = moves.drive("m", Drive(replace(QUICK, attempts=1)))
     assert (failed.status.phase, failed.status.message) == (Phase.FAILED, f"node {target} is cordoned")
-    audit(before, settled(web, 2), failed)
+    audit(before, wait_until_settled(web, 2), failed)
     touch = {"metadata": {"annotations": {"test": "the last event"}}}
     web.patch("Pod", name_of(original), touch)
     events = web.events("Pod", since, lambda event: "test" in event["object"]["metadata"].get("annotations", {}))
@@ -87,7 +87,7 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
     space: Space, moves: Moves, nodes: list[str], method: Method
 ) -> None:
     space.create(deployment("web", 1) if method is Method.HANDOFF else pod("web"))
-    settled(space, 1)
+    wait_until_settled(space, 1)
     original = space.pods("web")[0]
     ordered(moves, nodes, original, method)
     space.patch("Pod", name_of(original), HELD)
@@ -96,14 +96,14 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
     assert waiting.status.phase is Phase.IN_PROGRESS
     space.patch("Pod", name_of(original), FREE)
     assert moves.drive("m", Drive(TIME_IS_UP)).status.phase is Phase.COMPLETED
-    settled(space, 1)
+    wait_until_settled(space, 1)
 
 
 @pytest.mark.real_only  # it needs a ResourceQuota
 def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     web: Space, moves: Moves, nodes: list[str]
 ) -> None:
-    before = settled(web, 2)
+    before = wait_until_settled(web, 2)
     original = web.pods("web")[0]
     ordered(moves, nodes, original, Method.EVICT)
     stopped_at(moves, "Evict")
@@ -121,7 +121,7 @@ def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     done = moves.drive("m")
     assert done.status.phase is Phase.COMPLETED
     moves.late("m")
-    audit(before, settled(web, 2), done)
+    audit(before, wait_until_settled(web, 2), done)
 
 
 def test_pods_of_a_stateful_set_go_one_at_a_time(space: Space, moves: Moves, nodes: list[str]) -> None:
@@ -135,4 +135,4 @@ def test_pods_of_a_stateful_set_go_one_at_a_time(space: Space, moves: Moves, nod
     assert "deletionTimestamp" not in space.get("Pod", "db-1")["metadata"]
     space.patch("Pod", "db-0", FREE)
     assert moves.drive("m").status.phase is Phase.COMPLETED
-    settled(space, 2)
+    wait_until_settled(space, 2)

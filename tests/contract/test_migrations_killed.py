@@ -26,7 +26,7 @@ from tests.support.migrations import (
     Killed,
     Moves,
     audit,
-    settled,
+    wait_until_settled,
 )
 from tests.support.pod_migrations import migration_spec, replace
 from tests.testbed.hollow import NodeShape
@@ -81,7 +81,7 @@ def _killed(
     """A move that is killed after so many writes, then ended by another process; if it was killed, and how it ended."""
     space, name = moves.space, f"m{writes}"
     pods = 1 if order.fixed_method is Method.COPY else 2
-    before = settled(space, pods)
+    before = wait_until_settled(space, pods)
     original = space.pods("web")[0]
     target = next(node for node in nodes if node != original["spec"]["nodeName"])
     moves.order(name, replace(order, pod=name_of(original), target=target))
@@ -93,7 +93,7 @@ def _killed(
     done = moves.drive(name, Drive(settings))
     moves.late(name)
     try:
-        audit(before, settled(space, pods), done)
+        audit(before, wait_until_settled(space, pods), done)
     except AssertionError as error:
         raise AssertionError(f"killed right after {fuse.written[-1]} ({writes}): {error}") from error
     space.api.delete(f"{MIGRATIONS.format(space.name)}/{name}")

@@ -30,8 +30,8 @@ from tests.support.migrations import (
     Killed,
     Moves,
     audit,
-    settled,
-    undisturbed,
+    wait_until_settled,
+    wait_until_undisturbed,
 )
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.replicas import Replica, Wanted, replica
@@ -124,7 +124,7 @@ def led(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> PodMig
 def clean(moves: Moves, before: Inventory, pods: int, done: PodMigration) -> None:
     """Nothing lost and nothing left, also of what is told late."""
     moves.late(done.name)
-    after = settled(moves.space, pods)
+    after = wait_until_settled(moves.space, pods)
     audit(before, after, done)
     assert not [key for key, body in after.items() if labels.PLACEHOLDER in body["labels"]]
     assert not [key for key, body in after.items() if labels.GATED in body["annotations"]]
@@ -136,7 +136,7 @@ def test_a_new_pod_is_led_to_its_target_and_its_workload_is_not_touched(
     space: Space, moves: Moves, authority: Authority, trio: list[str], workload: str, drive: Drive
 ) -> None:
     space.create(WORKLOADS[workload])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     since = versions(space)
     original = space.pods("storefront")[0]
     target = other_node(trio, original)
@@ -167,7 +167,7 @@ def test_without_a_webhook_the_pod_lands_somewhere_and_that_is_told(
 ) -> None:
     """It died after we were told that it is asked."""
     space.create(WORKLOADS["StatefulSet"])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
@@ -190,7 +190,7 @@ def test_a_nominated_pod_gets_the_last_room_though_rivals_of_its_size_come(
     (original,) = until("it runs", lambda: [each for each in space.pods("storefront") if _is_ready(each)])
     target = other_node(trio, original)
     space.runs(pod("filler", cpu="2500m", nodeSelector=on(target)))
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     ordered(moves, original, target)
     with replica(space, authority, Wanted(gate=True)) as webhook:
         evicts(moves, webhook, NOMINATING)
@@ -211,7 +211,7 @@ def test_where_no_room_can_be_held_the_move_goes_on_and_says_so(
     space: Space, moves: Moves, authority: Authority, trio: list[str]
 ) -> None:
     space.create(WORKLOADS["StatefulSet"])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     quota = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "2"}}}
     original = space.pods("storefront")[0]
     target = other_node(trio, original)
@@ -232,7 +232,7 @@ def test_a_leader_that_dies_with_a_pod_behind_the_gate_blocks_nobody(
 ) -> None:
     """Another replica lets it through after some seconds, and the next leader finds that in order."""
     space.create(WORKLOADS["Deployment"])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("storefront")[0]
     ordered(moves, original, other_node(trio, original))
     since = space.version("Pod")
@@ -256,7 +256,7 @@ def test_a_move_that_is_cancelled_behind_the_gate_lets_the_pod_through(
     space: Space, moves: Moves, authority: Authority, trio: list[str]
 ) -> None:
     space.create(WORKLOADS["Deployment"])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("storefront")[0]
     ordered(moves, original, other_node(trio, original))
     since = space.version("Pod")
@@ -278,7 +278,7 @@ def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
 ) -> None:
     """Its pods are marked and held back, too, until it is known which one takes the original's place."""
     space.create(WORKLOADS["ReplicaSet"])
-    settled(space, 2)
+    wait_until_settled(space, 2)
     original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
@@ -289,7 +289,7 @@ def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
         done = moves.drive("m", NOMINATING)
     assert (done.status.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
     moves.late("m")
-    after = settled(space, 4)
+    after = wait_until_settled(space, 4)
     carrying = [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"]]
     assert carrying == [("Pod", name_of(replaced_by(space, done)))]
     assert not [key for key, body in after.items() if labels.GATED in body["annotations"]]
@@ -300,7 +300,7 @@ def test_a_placeholder_is_let_into_a_restricted_namespace(
 ) -> None:
     """The pod itself would not be, so the move is taken back."""
     space.create(WORKLOADS["Deployment"])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
@@ -322,7 +322,7 @@ def test_two_migrations_of_one_controller_take_turns(
     """A budget of its own lets both go; a temporary one would have them take turns already."""
     space.create(WORKLOADS["ReplicaSet"])
     space.create(budget("storefront", "storefront", maxUnavailable=2))
-    settled(space, 2)
+    wait_until_settled(space, 2)
     space.reaches(
         "PodDisruptionBudget", "storefront", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 2
     )
@@ -349,7 +349,7 @@ def test_cleanup_and_the_garbage_collector_find_placeholders_and_gated_pods(
 ) -> None:
     """The migration is gone, and what it owned is its own no more: all there is are marks."""
     space.create(WORKLOADS["StatefulSet"])
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
@@ -358,7 +358,7 @@ def test_cleanup_and_the_garbage_collector_find_placeholders_and_gated_pods(
         "evicted": evicting(original),
         "nominated": "storing step ReleaseRoom",
     }
-    undisturbed(space.cluster)
+    wait_until_undisturbed(space.cluster)
     with replica(space, authority, Wanted(gate=True)) as webhook:
         if place != "room is held":
             evicts(moves, webhook, NOMINATING)
@@ -370,7 +370,7 @@ def test_cleanup_and_the_garbage_collector_find_placeholders_and_gated_pods(
     assert ran.code == 0, ran.said
     assert f"delete Pod {space.name}/m-room: the room is not held any more" in ran.out
     lost = pod_migration(space.name, "m", migration_spec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
-    audit(before, settled(space, 2), lost)
+    audit(before, wait_until_settled(space, 2), lost)
 
 
 @pytest.mark.parametrize("start", list(seeds(few=1, many=2)))
@@ -381,13 +381,13 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
     """The next process goes on, or finds the time up and rolls back: in turn by each place to die."""
     space, ends = moves.space, itertools.islice(itertools.cycle(ENDS), start, None)
     space.create(WORKLOADS[workload])
-    settled(space, 2)
+    wait_until_settled(space, 2)
     since = versions(space)
     writes, burnt = 1, True
     phases: dict[str, set[Phase]] = {end: set() for end in ENDS}
     with replica(space, authority, Wanted(gate=True, patience=5.0)):
         while burnt:
-            before, name, fuse, end = settled(space, 2), f"m{writes}", Fuse(writes), next(ends)
+            before, name, fuse, end = wait_until_settled(space, 2), f"m{writes}", Fuse(writes), next(ends)
             original = space.pods("storefront")[0]
             ordered(moves, original, other_node(trio, original), name)
             try:

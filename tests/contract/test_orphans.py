@@ -32,12 +32,12 @@ from tests.support.migrations import (
     audit,
     inventory,
     seen_by_controllers,
-    settled,
-    undisturbed,
     unseen,
+    wait_until_settled,
+    wait_until_undisturbed,
 )
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
-from tests.support.watching import SECONDS, Watched, watched
+from tests.support.watching import SECONDS, Watched, watch_cluster
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 
@@ -63,7 +63,7 @@ def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 @pytest.fixture(autouse=True)
 def alone(cluster: ClusterUnderTest) -> None:
     """Of other tests nothing is left: the garbage collector cleans up in every namespace, and counts it."""
-    undisturbed(cluster)
+    wait_until_undisturbed(cluster)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def sweep_until(space: Space, holds: Callable[[], None]) -> None:
     """Sweeps, as the watches tell of more and more, until it holds; then there is nothing left to do."""
 
     async def sweep() -> None:
-        async with watched(space.cluster) as seen, asyncio.timeout(SECONDS):
+        async with watch_cluster(space.cluster) as seen, asyncio.timeout(SECONDS):
             cleaning = collector(seen)
             while True:
                 await cleaning.collect(time.time())
@@ -104,7 +104,7 @@ def sweep_once(space: Space) -> int:
     """One sweep that knows everything."""
 
     async def sweep() -> int:
-        async with watched(space.cluster) as seen:
+        async with watch_cluster(space.cluster) as seen:
             return await collector(seen).collect(time.time())
 
     return asyncio.run(sweep())
@@ -119,7 +119,7 @@ def test_a_migration_that_is_deleted_at_any_moment_leaves_nothing_behind(
     pods = 1 if method is Method.COPY else 2
     writes, burnt = 1, True
     while burnt:
-        before = settled(space, pods)
+        before = wait_until_settled(space, pods)
         burnt, written = _deleted(moves, migration_spec("", method=method), writes, two_nodes)
         gone = pod_migration(space.name, f"m{writes}", _order_of(space, before), MigrationStatus(phase=Phase.FAILED))
         try:
@@ -166,7 +166,7 @@ def _unharmed(space: Space, before: Inventory, gone: PodMigration, pods: int) ->
 def test_what_a_running_migration_did_is_left(space: Space, two_nodes: list[str]) -> None:
     moves = Moves(space)
     space.create(deployment("web", 2))
-    settled(space, 2)
+    wait_until_settled(space, 2)
     original = space.pods("web")[0]
     target = next(node for node in two_nodes if node != original["spec"]["nodeName"])
     moves.order("m", migration_spec(name_of(original), target=target, method=Method.EVICT))
@@ -184,7 +184,7 @@ def test_what_is_not_ours_is_left(space: Space, two_nodes: list[str]) -> None:
     body = deployment("web", 1)
     body["spec"]["template"] |= {"metadata": body["spec"]["template"]["metadata"] | cost["metadata"]}
     space.create(body)
-    settled(space, 1)
+    wait_until_settled(space, 1)
     space.patch("Deployment", "web", {"spec": {"paused": True}})
     theirs = budget("web-rescheduler-pdb", "web", minAvailable=1)
     theirs["metadata"]["labels"] = {labels.MANAGED_BY: "somebody"}
@@ -200,7 +200,7 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
 ) -> None:
     space.create(deployment("bad", 1))
     space.create(deployment("web", 1))
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     (of_web,) = [key for key in before if key[0] == "ReplicaSet" and key[1].startswith("web-")]
     nonsense = {"metadata": {"annotations": {labels.AFFINITY_BEFORE: "no JSON at all"}}}
     space.patch("ReplicaSet", name_of(space.replica_set("bad")), nonsense)
@@ -227,7 +227,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
         moves.order(name, migration_spec("web"))
 
     async def clean() -> None:
-        async with watched(space.cluster) as seen:
+        async with watch_cluster(space.cluster) as seen:
             migration_client, migrations = MigrationClient(seen.client), MigrationCache()
             for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
                 found = await migration_client.read(space.name, name)
@@ -252,7 +252,7 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
     space: Space, two_nodes: list[str], tmp_path: Path
 ) -> None:
     space.create(deployment("web", 2))
-    before = settled(space, 2)
+    before = wait_until_settled(space, 2)
     original = space.pods("web")[0]
     target = next(node for node in two_nodes if node != original["spec"]["nodeName"])
     space.patch("Pod", name_of(original), {"metadata": {"finalizers": ["example.com/hold"]}})

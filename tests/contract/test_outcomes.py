@@ -26,7 +26,7 @@ from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.live import live
 from tests.support.manifests import HOSTNAME, deployment, pod
-from tests.support.migrations import MIGRATIONS, Moves, undisturbed
+from tests.support.migrations import MIGRATIONS, Moves, wait_until_undisturbed
 from tests.support.pod_migrations import migration_spec
 from tests.support.shell import Shell
 from tests.testbed.processes import until
@@ -44,7 +44,7 @@ def web(space: Space, nodes: list[str]) -> Space:
 
     Of other tests nothing is left: moves are assessed in every namespace, and counted.
     """
-    undisturbed(space.cluster)
+    wait_until_undisturbed(space.cluster)
     space.create(deployment("web", 1, cpu="2"))
     space.rolled_out("web")
     at = space.pods("web")[0]["spec"]["nodeName"]

@@ -19,7 +19,7 @@ from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.both_clusters import Items, Space, name_of
 from tests.support.leading import LENIENT, QUICK, Leader, Wanted, leading
 from tests.support.manifests import deployment
-from tests.support.migrations import settled
+from tests.support.migrations import wait_until_settled
 from tests.support.pod_migrations import replace
 from tests.support.recovering import only_open
 
@@ -87,7 +87,7 @@ async def test_a_group_of_three_is_moved_together(space: Space, gang: Items, mai
         assert {move.pod for move in plan.moves} == {name_of(each) for each in gang}
         ended = [await leader.ends(each) for each in await ordered(leader, plan)]
     assert {each.status.phase for each in ended} == {Phase.COMPLETED}
-    await asyncio.to_thread(settled, space, 3)
+    await asyncio.to_thread(wait_until_settled, space, 3)
     after = members(space)
     assert not uids(after) & uids(gang)
     assert sorted(each["spec"]["nodeName"] for each in after) == sorted(move.target for move in plan.moves)
@@ -127,7 +127,7 @@ async def test_none_is_planned_when_one_member_may_not_move(
 async def test_none_is_moved_when_the_room_of_one_is_gone_before_it_begins(
     space: Space, gang: Items, maintained: str, nodes: list[str]
 ) -> None:
-    before = settled(space, 3)
+    before = wait_until_settled(space, 3)
     impatient = Wanted(settings=replace(QUICK, timeout=10.0, attempts=1))
     async with leading(space, impatient) as leader:
         plan = await planned(leader, maintained)
@@ -138,4 +138,4 @@ async def test_none_is_moved_when_the_room_of_one_is_gone_before_it_begins(
             ended = [await leader.ends(each) for each in await ordered(leader, plan)]
     assert {each.status.phase for each in ended} == {Phase.FAILED}
     assert any("cordoned" in each.status.message for each in ended)
-    assert await asyncio.to_thread(settled, space, 3) == before
+    assert await asyncio.to_thread(wait_until_settled, space, 3) == before

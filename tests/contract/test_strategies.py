@@ -15,9 +15,9 @@ from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
-from tests.support.applied import applied
+from tests.support.applied import apply_plan
 from tests.support.examples import seeds
-from tests.support.generated import random_cluster, shuffled, with_waiting_pods
+from tests.support.generated import random_cluster, shuffle, with_waiting_pods
 from tests.support.sample_settings import MANY, SETTINGS, samples
 
 RARE = (14, 20)  # in these clusters even the strategies that seldom have something to do move pods
@@ -51,7 +51,7 @@ class TestEveryStrategy:
     def test_gives_the_same_plan_for_the_same_cluster_whatever_its_order(self, name: str) -> None:
         for seed in SEEDS:
             snapshot = generated(seed)
-            assert planned(name, snapshot) == planned(name, shuffled(snapshot, seed))
+            assert planned(name, snapshot) == planned(name, shuffle(snapshot, seed))
 
     def test_moves_only_pods_that_exist_and_from_where_they_are(self, name: str) -> None:
         for seed in SEEDS:
@@ -86,9 +86,9 @@ def settled(strategy: list[Strategy[StrategySettings]]) -> int:
         moved += len(plan.moves)
         rounds = 1
         while plan.moves and CYCLE_LIMITS & {rejection.guard for rejection in plan.rejections}:
-            snapshot = applied(snapshot, plan)
+            snapshot = apply_plan(snapshot, plan)
             plan = make_plan(snapshot, POLICY, strategy)
             rounds += 1
             assert rounds < 20, f"seed {seed} never comes to rest"
-        assert make_plan(applied(snapshot, plan), POLICY, strategy).moves == (), f"seed {seed}"
+        assert make_plan(apply_plan(snapshot, plan), POLICY, strategy).moves == (), f"seed {seed}"
     return moved

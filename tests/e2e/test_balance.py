@@ -15,7 +15,7 @@ from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.examples import examples
 from tests.support.pod_record import recorded
-from tests.support.skewed_cluster import LARGE, SMALL, SkewedCluster, landed, migrations, skewed_cluster
+from tests.support.skewed_cluster import LARGE, SMALL, SkewedCluster, landing_node, migrations, skewed_cluster
 
 MIGRATION_ID = "scheduler.alpha.kubernetes.io/migration-id"
 STRATEGIES = ["LoadBalancing", "ResourceOptimization"]
@@ -48,14 +48,14 @@ def test_a_skewed_cluster_reaches_balance_and_no_workload_notices(
     methods = {each["status"]["method"] for each in done}
     assert methods == {"handoff", "copy", "evict"}
     steered = [each for each in done if each["status"]["method"] != "evict"]
-    elsewhere = [each["status"] for each in steered if landed(each, record) != each["status"]["target"]]
+    elsewhere = [each["status"] for each in steered if landing_node(each, record) != each["status"]["target"]]
     assert not elsewhere
     for each in done:
         if each["status"]["method"] == "evict":
-            told_where_it_landed(space, each)
+            says_where_it_landed(space, each)
 
 
-def told_where_it_landed(space: Space, migration: Json) -> None:
+def says_where_it_landed(space: Space, migration: Json) -> None:
     """Nothing steers a StatefulSet's pod yet: it lands where the scheduler likes, and the migration says where."""
     status, pod = migration["status"], space.get("Pod", migration["spec"]["pod"]["name"])
     if pod["metadata"]["labels"].get(MIGRATION_ID) != name_of(migration):

@@ -140,7 +140,7 @@ def traces(space: Space) -> Iterator[str]:
             yield f"Node {name_of(node)}: cordoned"
 
 
-def unsettled(space: Space, wanted: dict[str, int]) -> Iterator[str]:
+def find_unsettled(space: Space, wanted: dict[str, int]) -> Iterator[str]:
     """What is still going on, or should be there and is not."""
     for each in active(migrations(space)):
         yield f"PodMigration {name_of(each)}: {each.get('status', {}).get('message')}"
@@ -166,7 +166,7 @@ def comes_to_rest(people: People, controller: Controller) -> None:
     """Until nothing is wrong; what still is at the end is in the failure, and all that people did."""
 
     def wrong() -> list[str]:
-        return [*unsettled(people.space, people.wanted), *traces(people.space)]
+        return [*find_unsettled(people.space, people.wanted), *traces(people.space)]
 
     try:
         until("all is settled", lambda: not wrong(), [controller], every=0.5)

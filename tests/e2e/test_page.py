@@ -18,7 +18,7 @@ from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import daemon_set, deployment, simulated
 from tests.support.page_answers import is_served
-from tests.support.signing_in import STATE, allowed, is_embedded, token_of
+from tests.support.signing_in import STATE, allow, is_embedded, token_of
 from tests.support.skewed_cluster import kind_is_served, migrations
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import free_port, until
@@ -106,7 +106,7 @@ def test_a_move_that_somebody_with_rights_starts_is_seen_live_until_it_landed(
         watcher.opens("#/migrations")
         watcher.page.evaluate(KEEP_STEPS)
         mover.opens()
-        sign_in(mover, allowed(web, "mover", MAY_MOVE))
+        sign_in(mover, allow(web, "mover", MAY_MOVE))
         mover.expects(f"404.*/api/pods/{web.name}/{pod}|answer 404: GET .*/{pod}")  # it looks on when the pod is gone
         asks_to_move(mover, web, pod, target)
         watcher.page.wait_for_selector(f"[data-migration^='{web.name}/'][data-phase=Completed]")
@@ -148,7 +148,7 @@ def test_rescheduling_is_paused_and_resumed_and_everybody_sees_it(browser: Brows
     with visiting(browser, address) as boss, visiting(browser, address) as watcher:
         watcher.opens()
         boss.opens()
-        sign_in(boss, allowed(web, "boss", MAY_PAUSE))
+        sign_in(boss, allow(web, "boss", MAY_PAUSE))
         boss.page.click("#pause[aria-disabled=false]")
         boss.page.fill("#reason", "upgrade of the nodes")
         boss.page.click("#dialog-ok")

@@ -199,7 +199,7 @@ class Work:
         until("it waits", lambda: self._says("asked", "waits for approval"), [self.controller])
         key = {"namespace": self.space.name, "name": "asked"}
         for action, demand in (("pause", {"reason": "a try"}), ("resume", {}), ("approve", {"migrations": [key]})):
-            assert "done" in pressed(page, action, demand, token)
+            assert "done" in press(page, action, demand, token)
         assert outcome(self.space, "asked", self.controller) == ("Completed", "handoff")
 
     def _says(self, name: str, text: str) -> bool:
@@ -212,7 +212,7 @@ class Work:
         until(f"{node} is open", lambda: not self.space.api.get(path)["spec"].get("unschedulable"), [self.controller])
 
 
-def pressed(page: str, action: str, demand: object, token: str) -> Json:
+def press(page: str, action: str, demand: object, token: str) -> Json:
     """What the page answers to a button."""
     headers = {
         "Authorization": f"Bearer {token}",

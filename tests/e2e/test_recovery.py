@@ -18,7 +18,7 @@ from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.failure_records import event_reasons, record, retried
 from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour
-from tests.support.recovering import QUICK, Recovering, copied, landed, only_open, settled
+from tests.support.recovering import QUICK, Recovering, find_copies, nodes_of, only_open, wait_until_elsewhere
 from tests.testbed.processes import until
 
 PATIENT = 1000
@@ -62,10 +62,10 @@ def place(space: Space, body: Json, node: str) -> None:
     """Create the workload, and wait for its pods on the only node that is open."""
     space.create(body)
     app, wanted = body["metadata"]["labels"]["app"], body["spec"].get("replicas", 1)
-    until(f"{app} is on {node}", lambda: landed_on(space, app, node) == wanted)
+    until(f"{app} is on {node}", lambda: nodes_of_pods(space, app, node) == wanted)
 
 
-def landed_on(space: Space, app: str, node: str) -> int:
+def nodes_of_pods(space: Space, app: str, node: str) -> int:
     return sum(each["spec"].get("nodeName") == node for each in space.pods(app))
 
 
@@ -86,9 +86,9 @@ def test_pods_of_every_kind_that_crash_on_one_node_are_healthy_elsewhere(
     uids = {kind: space.get(kind, name)["metadata"]["uid"] for kind, name in (("Pod", "lone"), ("Job", "work"))}
     since = space.version("Job")
     with either_way.run() as controller:
-        pods = settled(space, "web", 4, bad)
-        settled(space, "db", 2, bad)
-        (copy,) = settled(space, "lone", 1, bad)
+        pods = wait_until_elsewhere(space, "web", 4, bad)
+        wait_until_elsewhere(space, "db", 2, bad)
+        (copy,) = wait_until_elsewhere(space, "lone", 1, bad)
         space.reaches("Job", "work", "is complete", lambda found: found["status"].get("succeeded"))
         until("the record of what is done is cleared", lambda: not record(space, "Job", "work"), [controller])
         until("it is recorded", lambda: record(space, "Deployment", "web"), [controller])
@@ -100,7 +100,7 @@ def test_pods_of_every_kind_that_crash_on_one_node_are_healthy_elsewhere(
 
 
 def of_the_deployment(space: Space, pods: list[Json], bad: str) -> None:
-    assert bad not in landed(pods)
+    assert bad not in nodes_of(pods)
     kept = record(space, "Deployment", "web")
     assert set(kept["nodes"]) == {bad}
     assert kept["nodes"][bad]["reason"] == "CrashLoopBackOff"
@@ -162,7 +162,7 @@ def test_a_cron_jobs_record_is_kept_on_the_cron_job(space: Space, nodes: list[st
     space.create(retried(nightly))
     with only_open(space, bad, nodes):
         space.cluster.kubectl("-n", space.name, "create", "job", "by-hand", "--from=cronjob/nightly")
-        until("it is on the bad node", lambda: landed_on(space, "nightly", bad) == 1)
+        until("it is on the bad node", lambda: nodes_of_pods(space, "nightly", bad) == 1)
     with by_webhook.run() as controller:
         kept = until("it is recorded", lambda: record(space, "CronJob", "nightly"), [controller])
         space.reaches("Job", "by-hand", "is complete", lambda found: found["status"].get("succeeded"))
@@ -189,7 +189,7 @@ def test_what_cannot_be_helped_is_reported_and_left_as_it_is(
             # A new pod that has not crashed yet may prove that its workload can run: the verdict waits a minute for it.
             until(f"{app}: {reason}", partial(is_told, space, app, reason), [controller], seconds=240)
         assert record(space, "Deployment", "faulty")["count"] < 20
-        assert landed(space.exactly("pinned", 1)) == {nodes[0]}, "there is no other node, and it is still tried"
+        assert nodes_of(space.exactly("pinned", 1)) == {nodes[0]}, "there is no other node, and it is still tried"
         assert record(space, "Deployment", "spent")["count"] == 2
         stays_where_it_is(space, "spent")
     assert event_reasons(space, "spent").count("RetriesExhausted") == 1
@@ -218,9 +218,9 @@ def test_a_workload_that_is_healthy_again_has_its_record_cleared_everywhere(
     bad = nodes[0]
     failing(space, crashing(bad).of(retried(deployment("web", 2), "3", **{"a/b": "c"})), bad, nodes)
     with by_webhook.run(recovery={**QUICK, "clearAfter": "3s"}) as controller:
-        settled(space, "web", 2, bad)
+        wait_until_elsewhere(space, "web", 2, bad)
         until("there is an Event", lambda: "Recovered" in event_reasons(space, "web"), [controller], seconds=60)
         until("the record is gone", lambda: not record(space, "Deployment", "web"), [controller])
-        until("so are its copies", lambda: not copied(space, "web"), [controller])
+        until("so are its copies", lambda: not find_copies(space, "web"), [controller])
     notes = space.get("Deployment", "web")["metadata"]["annotations"]
     assert (notes["scheduling-retries"], notes["a/b"]) == ("3", "c")

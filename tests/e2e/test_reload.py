@@ -15,12 +15,12 @@ import yaml
 from rescheduler.model.json import Json
 from tests.e2e.test_recovery import crashing, failing
 from tests.support.both_clusters import Items, Space
-from tests.support.config_volumes import ConfigVolume, replaced
+from tests.support.config_volumes import ConfigVolume, replace_file
 from tests.support.controller_process import QUICK, SHORT_LEASE, Controller
 from tests.support.failure_records import record, retried
 from tests.support.loaded_node import PODS
 from tests.support.manifests import deployment
-from tests.support.recovering import CONFIGURATION, Recovering, settled
+from tests.support.recovering import CONFIGURATION, Recovering, wait_until_elsewhere
 from tests.support.recovering import QUICK as RECOVERING
 from tests.support.skewed_cluster import active, migrations
 from tests.testbed.processes import free_port, until
@@ -154,14 +154,14 @@ def test_recovery_and_the_webhook_follow_the_file(space: Space, nodes: list[str]
         document = yaml.safe_load(file.read_text())
         assert record(space, "Deployment", "web") == {}
         wanted = {"recovery": dict(RECOVERING), "excludedNamespaces": ["elsewhere"]}
-        replaced(file, yaml.safe_dump(document | wanted))
-        settled(space, "web", 1, bad)
+        replace_file(file, yaml.safe_dump(document | wanted))
+        wait_until_elsewhere(space, "web", 1, bad)
         until("it is recorded", lambda: record(space, "Deployment", "web"), [controller])
-        until("the webhook follows", lambda: unasked(space) == {"elsewhere"}, [controller])
+        until("the webhook follows", lambda: find_excluded(space) == {"elsewhere"}, [controller])
         assert controller.stop() == 0
 
 
-def unasked(space: Space) -> set[str]:
+def find_excluded(space: Space) -> set[str]:
     """Namespaces whose pods the webhook is not asked about."""
     (pods, _) = space.api.get(CONFIGURATION)["webhooks"]
     return {name for each in pods["namespaceSelector"]["matchExpressions"] for name in each["values"]}

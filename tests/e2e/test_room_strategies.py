@@ -11,7 +11,7 @@ from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, daemon_set, deployment, gated, pod
 from tests.support.pod_record import recorded
-from tests.support.skewed_cluster import active, migrations, planned
+from tests.support.skewed_cluster import active, migrations, plan_now
 from tests.testbed.processes import until
 
 KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -39,7 +39,7 @@ def at_rest(space: Space, controller: Controller, config: Path) -> None:
     def resting() -> bool:
         if not migrations(space) or active(migrations(space)):
             return False
-        return not planned(space.cluster.kubeconfig, config)["moves"] and not active(migrations(space))
+        return not plan_now(space.cluster.kubeconfig, config)["moves"] and not active(migrations(space))
 
     until("the planner has nothing left to move", resting, [controller], 120, every=0.5)
 

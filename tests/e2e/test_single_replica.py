@@ -45,7 +45,7 @@ def other(nodes: list[str], pod: Json) -> str:
     return found
 
 
-def moved(space: Space, controller: Controller) -> Json:
+def wait_until_moved(space: Space, controller: Controller) -> Json:
     """The one migration there is, when it has come to its end, and the pod that stands alone then."""
 
     def over() -> Json | None:
@@ -76,7 +76,7 @@ def test_a_migration_made_by_hand_moves_the_only_replica(
     ):
         kind_is_served(space, controller)
         space.api.post(MIGRATIONS.format(space.name), ordered)
-        status = moved(space, controller)["status"]
+        status = wait_until_moved(space, controller)["status"]
         assert controller.stop() == 0
     assert (status["source"], status["target"]) == (only_pod["spec"]["nodeName"], other(nodes, only_pod))
     assert record.lowest()["one"] == Lowest(1)
@@ -91,7 +91,7 @@ def test_a_plan_moves_the_only_replica(space: Space, nodes: list[str], only_pod:
         Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log") as controller,
     ):
         space.api.patch(f"/api/v1/nodes/{source}", {"metadata": {"labels": {MAINTENANCE: "true"}}})
-        migration = moved(space, controller)
+        migration = wait_until_moved(space, controller)
         assert controller.stop() == 0
     assert migration["spec"]["strategy"] == "NodeMaintenance"
     assert migration["status"]["target"] == other(nodes, only_pod)

@@ -90,7 +90,7 @@ def crowded(meter: Meter, space: Space) -> Iterator[list[str]]:
     body = deployment("busy", REPLICAS)
     body["spec"]["template"]["metadata"]["annotations"] = {"simulate.rescheduler.io/cpu-usage": f"{CORES}"}
     space.create(body)
-    until("all pods run", lambda: Counter(placed(space)) == {nodes[0]: REPLICAS}, seconds=180)
+    until("all pods run", lambda: Counter(find_places(space)) == {nodes[0]: REPLICAS}, seconds=180)
     nodes += space.cluster.add_nodes(2, meter.shape, prefix="used")
     known = {*names(space.pods("busy"))}
     until("everything is measured", lambda: meter.nodes() >= {*nodes} and meter.pods() == known, seconds=180)
@@ -100,7 +100,7 @@ def crowded(meter: Meter, space: Space) -> Iterator[list[str]]:
         space.cluster.remove_nodes(nodes)
 
 
-def placed(space: Space) -> list[str]:
+def find_places(space: Space) -> list[str]:
     staying = [each for each in space.list("Pod") if "deletionTimestamp" not in each["metadata"]]
     return [each["spec"]["nodeName"] for each in staying if each["status"]["phase"] == "Running"]
 
@@ -130,7 +130,7 @@ def test_what_is_hot_by_usage_is_cooled_with_as_few_moves_as_it_takes(
 
         def spread() -> bool:
             done = [each.get("status", {}).get("phase") == "Completed" for each in migrations(space)]
-            return all(done) and max(Counter(placed(space)).values()) <= 4
+            return all(done) and max(Counter(find_places(space)).values()) <= 4
 
         until("no node has more than half of the pods", spread, [controller], seconds=180)
         # Cycles follow each other by the second, and each sees means of the time before.
@@ -143,7 +143,7 @@ def test_what_is_hot_by_usage_is_cooled_with_as_few_moves_as_it_takes(
         assert controller.stop() == 0
     found = migrations(space)
     assert [each["status"]["phase"] for each in found] == ["Completed"] * len(found)
-    where = Counter(placed(space))
+    where = Counter(find_places(space))
     assert sum(where.values()) == REPLICAS
     assert set(where) == set(crowded)
     # Eight equal pods on three nodes: five have to move at the most, and none twice.

@@ -25,7 +25,7 @@ from tests.support.examples import examples
 from tests.support.failure_records import record, retried
 from tests.support.fault_proxy import FaultProxy, Odds, Upstream
 from tests.support.manifests import deployment
-from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, settled
+from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, wait_until_elsewhere
 from tests.support.switch import Switch
 from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
@@ -68,11 +68,11 @@ def failed_once(space: Space, nodes: list[str]) -> str:
     body["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": preferred}
     space.create(body)
     until("its failure is recorded", lambda: bad in record(space, "Deployment", "web").get("nodes", {}))
-    settled(space, "web", 1, bad)
+    wait_until_elsewhere(space, "web", 1, bad)
     return bad
 
 
-def grown(space: Space, replicas: int) -> list[Json]:
+def scale_to(space: Space, replicas: int) -> list[Json]:
     """The Deployment's pods, when there are so many and all are Ready."""
     space.patch("Deployment", "web", {"spec": {"replicas": replicas}})
 
@@ -83,7 +83,7 @@ def grown(space: Space, replicas: int) -> list[Json]:
     return until(f"{replicas} pods are Ready", all_ready, seconds=120)
 
 
-def unasked(pods: list[Json], bad: str) -> set[str]:
+def find_unreviewed(pods: list[Json], bad: str) -> set[str]:
     """Those that the webhook was not asked about, or whose answer was not taken."""
     return {name_of(each) for each in pods if bad not in avoided_nodes(each["spec"].get("affinity"))}
 
@@ -110,8 +110,8 @@ def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until
         first.controller.kill()
     assert space.api.get(CONFIGURATION)["webhooks"]
     with space.cordoned(bad):
-        made = grown(space, 3)
-    assert len(unasked(made, bad)) == 2, "there was no replica to call"
+        made = scale_to(space, 3)
+    assert len(find_unreviewed(made, bad)) == 2, "there was no replica to call"
     with FaultProxy(Upstream.of(space.cluster.kubeconfig), 1, SLOW_TO_READ) as proxy:
         proxy.faulty = True
         with ours.replica(proxy.kubeconfig(tmp_path / "slow")) as second:
@@ -124,7 +124,7 @@ def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until
             until("the webhook is in force again", lambda: is_in_force(second.controller), [second.controller])
             until("it is ready", lambda: second.page("/readyz") == (200, "ok"), [second.controller])
             until("it has counted it", lambda: second.counted("rescheduler_webhook_in_force") == 1)
-            assert unasked(grown(space, 6), bad) == unasked(made, bad), "those made since are kept off"
+            assert find_unreviewed(scale_to(space, 6), bad) == find_unreviewed(made, bad), "new ones are kept off"
             assert second.controller.stop() == 0
     assert space.api.get(CONFIGURATION)["webhooks"], "another replica may answer in a moment"
     with ours.replica(webhook={"enabled": False}) as third:
@@ -158,26 +158,26 @@ def test_certificates_are_made_anew_while_many_pods_are_made_and_each_is_asked_a
         with ours.at_home(), ours.replica(webhook={"port": free_port(), "timeout": "20s"}) as found:
             switch.to(found.port)
             until("the webhook is in force", lambda: is_in_force(found.controller), [found.controller])
-            bad, before = failed_once(space, nodes), served(found)
+            bad, before = failed_once(space, nodes), serving_certificate(found)
             space.api.delete(secret_of(ours))
             rehearsed: list[Json] = []
             for replicas, what, reached in (
-                (MANY // 2, "a new CA is announced", lambda: trusted(space).count("BEGIN") == 2),
-                (3 * MANY // 4, "the new certificate is served", lambda: served(found) != before),
+                (MANY // 2, "a new CA is announced", lambda: trusted_authority(space).count("BEGIN") == 2),
+                (3 * MANY // 4, "the new certificate is served", lambda: serving_certificate(found) != before),
                 (MANY, "the webhook is in force", lambda: is_in_force(found.controller)),
             ):
                 with Rehearsal(space) as rehearsal:
-                    made = grown(space, replicas)
+                    made = scale_to(space, replicas)
                     until(what, reached, [found.controller], 90)
                     rehearsal.goes_on(20)
                 rehearsed += rehearsal.made
                 switch.to(found.port)  # API servers keep their connections; new ones meet what is served now
-            assert trusted(space).startswith(base64.b64decode(secret_data(space, ours)["ca.crt"]).decode())
-    assert unasked(made, bad) == set()
-    assert unasked(rehearsed, bad) == set(), f"of {len(rehearsed)}"
+            assert trusted_authority(space).startswith(base64.b64decode(secret_data(space, ours)["ca.crt"]).decode())
+    assert find_unreviewed(made, bad) == set()
+    assert find_unreviewed(rehearsed, bad) == set(), f"of {len(rehearsed)}"
 
 
-def served(replica: Replica) -> str:
+def serving_certificate(replica: Replica) -> str:
     """The certificate that a new connection is shown."""
     return ssl.get_server_certificate(("127.0.0.1", replica.port), timeout=30)
 
@@ -187,7 +187,7 @@ def secret_data(space: Space, ours: Recovering) -> Json:
     return found
 
 
-def trusted(space: Space) -> str:
+def trusted_authority(space: Space) -> str:
     """The CA that the API server trusts."""
     hooks = space.api.get(CONFIGURATION)["webhooks"]
     return base64.b64decode(hooks[0]["clientConfig"]["caBundle"]).decode()

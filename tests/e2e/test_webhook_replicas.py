@@ -21,7 +21,7 @@ from tests.support.controller_process import Controller
 from tests.support.failure_records import record, retried
 from tests.support.manifests import deployment, gated, stateful_set
 from tests.support.migrations import MIGRATIONS
-from tests.support.recovering import Recovering, Replica, is_in_force, settled
+from tests.support.recovering import Recovering, Replica, is_in_force, wait_until_elsewhere
 from tests.support.switch import Switch
 from tests.testbed.processes import free_port, until
 
@@ -116,7 +116,7 @@ def test_failed_pods_are_kept_off_their_node_by_the_replica_that_does_not_lead(
     with pair(space, tmp_path) as ours:
         before = ours.leader.asked()
         failing(space, crashing(bad).of(retried(deployment("web", 4))), bad, nodes)
-        settled(space, "web", 4, bad)
+        wait_until_elsewhere(space, "web", 4, bad)
         kept = record(space, "Deployment", "web")
         assert set(kept["nodes"]) == {bad}
         assert 4 <= kept["count"] <= 12

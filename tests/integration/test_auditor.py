@@ -105,7 +105,7 @@ SEEN = {
     "a running mark": (running_mark, "still says that it is in-progress"),
     "a second copy": (copied, "rescheduled-bare-1 is left behind"),
     "a gated copy": (gated, "rescheduled-bare-2 is still gated"),
-    "a lost pod": (lost, "bare lives on as nobody"),
+    "a lost pod": (lost, "bare lives on as no pod"),
     "a lost replica": (scaled, "has 1 pods, and had 2"),
     "a temporary budget": (protected, "web-rescheduler-pdb is left behind"),
     "an open migration": (ordered, "m is not over"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.toolchain import held
+from tests.testbed.toolchain import hold_lock
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
@@ -16,7 +16,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     base = factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = shared / f"once-{name}"
-    with held(shared / f"once-{name}.lock"):
+    with hold_lock(shared / f"once-{name}.lock"):
         if not (folder / ".made").exists():
             folder.mkdir()  # a worker that failed to make it leaves it; the others then fail at once, and say where
             make(folder)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.testbed import TestbedUnavailable
-from tests.testbed.debian import unpacked
-from tests.testbed.toolchain import cache_folder, held
+from tests.testbed.debian import unpack
+from tests.testbed.toolchain import cache_folder, hold_lock
 
 PACKAGES = {"zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common", "libpcre2-32-0")}
 
@@ -46,7 +46,7 @@ def shell(name: str) -> Shell:
         raise TestbedUnavailable(f"there is no {name} on the PATH: install it")
     cache = cache_folder()
     home = cache / f"shell-{name}"
-    with held(cache / f"shell-{name}.lock"):
+    with hold_lock(cache / f"shell-{name}.lock"):
         if not home.exists():
             _unpack(PACKAGES[name], home)
     return _zsh(home) if name == "zsh" else _fish(home)
@@ -66,7 +66,7 @@ def _fish(home: Path) -> Shell:
 def _unpack(packages: tuple[str, ...], home: Path) -> None:
     partial = home.with_name(f"{home.name}.partial")
     cure = f"Install the shell (`apt-get install {packages[0]}`), or make `apt-get download` work."
-    unpacked(packages, partial, cure)
+    unpack(packages, partial, cure)
     # Where fish is not at its usual place it looks for its files beside its program's folder.
     (partial / "tree" / "usr" / "etc").symlink_to("../etc")
     (partial / "tree").rename(home)

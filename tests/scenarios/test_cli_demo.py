@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import rescheduler, succeeded
-from tests.support.demo_process import COLUMNS, ROWS, SLOW, SMALL, listened, on_terminal, piped, ran
+from tests.support.demo_process import COLUMNS, ROWS, SLOW, SMALL, is_listening, on_terminal, piped, ran
 from tests.testbed.processes import until
 
 LIVE_SCREEN, FIRST_SCREEN, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
@@ -56,12 +56,12 @@ def test_it_is_a_cluster_and_a_page_until_a_signal_ends_it_and_nothing_is_left(t
         with urllib.request.urlopen(f"{demo.page}livez") as answer:
             assert answer.status == 200
         ports = demo.ports()
-        assert all(map(listened, ports))
+        assert all(map(is_listening, ports))
         code, rest = demo.ended(signal.SIGTERM)
     assert code == 0, rest
     assert rest.splitlines()[-1].startswith("balance: "), rest
     assert left(tmp_path) == []
-    assert not any(map(listened, ports))
+    assert not any(map(is_listening, ports))
 
 
 def test_interrupted_before_its_goal_once_ends_as_interrupted_commands_do(tmp_path: Path) -> None:

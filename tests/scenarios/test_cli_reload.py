@@ -11,7 +11,7 @@ import pytest
 
 from rescheduler.model.json import Json
 from tests.support.both_clusters import Space
-from tests.support.config_volumes import replaced
+from tests.support.config_volumes import replace_file
 from tests.support.controller_process import Controller, write_config
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.manifests import deployment
@@ -51,7 +51,7 @@ def says(controller: Controller, message: str) -> Json:
 def edited(path: Path, space: Space, **fields: object) -> None:
     """The file is replaced by one with these fields."""
     beside = write_config(path.with_name("beside.yaml"), space.name, enabledStrategies=OPTIMIZATION, **fields)
-    replaced(path, beside.read_text())
+    replace_file(path, beside.read_text())
 
 
 def test_a_rehearsal_follows_its_file_and_flags_stay_over_it(space: Space, tmp_path: Path) -> None:

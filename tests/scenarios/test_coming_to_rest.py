@@ -18,10 +18,10 @@ from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
-from tests.support.applied import applied
+from tests.support.applied import apply_plan
 from tests.support.examples import seeds
-from tests.support.generated import shuffled
-from tests.support.rolled import Case, rolled
+from tests.support.generated import shuffle
+from tests.support.rolled import Case, roll_case
 from tests.support.sample_settings import NARROW
 from tests.support.steps import by_name, check_budgets, mover, walk
 from tests.support.twin import World, refusals
@@ -45,18 +45,18 @@ def plans(case: Case) -> Iterator[tuple[Case, Plan]]:
         yield case, plan
         if not plan.moves:
             return
-        case = Case(applied(case.snapshot, plan), case.policy)
+        case = Case(apply_plan(case.snapshot, plan), case.policy)
     pytest.fail(f"after {CYCLES} plans there are still moves: {[(m.strategy, m.pod, m.target) for m in plan.moves]}")
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *NEVER_RESTED])
 def test_plan_after_plan_comes_to_rest_and_keeps_all_rules(seed: int) -> None:
-    check(rolled(seed))
+    check(roll_case(seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS[::5])
 def test_so_it_does_where_what_is_done_is_narrowed_down(seed: int) -> None:
-    check(rolled(seed, NARROW))
+    check(roll_case(seed, NARROW))
 
 
 def check(begun: Case) -> None:
@@ -71,13 +71,13 @@ def check(begun: Case) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS[::3])
 def test_the_order_in_which_a_cluster_is_read_does_not_matter(seed: int) -> None:
-    case = rolled(seed)
-    assert plan_of(case) == plan_of(Case(shuffled(case.snapshot, seed), case.policy))
+    case = roll_case(seed)
+    assert plan_of(case) == plan_of(Case(shuffle(case.snapshot, seed), case.policy))
 
 
 def test_the_cases_are_worth_checking() -> None:
     """Were there no moves of every strategy, in pools and by use, the tests above would prove nothing."""
-    cases = [rolled(seed) for seed in (*SEEDS, *NEVER_RESTED)]
+    cases = [roll_case(seed) for seed in (*SEEDS, *NEVER_RESTED)]
     moved = {move.strategy for case in cases for move in plan_of(case).moves}
     assert moved == {*discover()}
     assert {case.policy.utilization for case in cases} == {*Utilization}
@@ -104,7 +104,7 @@ def check_emptied(case: Case, plan: Plan) -> None:
 
 def check_room(case: Case, plan: Plan) -> None:
     """MakeRoom moves pods only for one that waits, has no lower priority, and fits there afterwards."""
-    after = World(applied(case.snapshot, plan))
+    after = World(apply_plan(case.snapshot, plan))
     waiting = [pod for pod in case.snapshot.pods if not pod.node and not pod.finished]
     for move, pod in movers(case.snapshot, plan, "MakeRoom"):
         sources = {each.source for each in plan.moves if each.proposal == move.proposal}

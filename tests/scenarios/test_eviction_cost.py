@@ -27,7 +27,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.explain import explanation_document
 from rescheduler.strategies import discover
-from tests.support.applied import applied
+from tests.support.applied import apply_plan
 from tests.support.builders import Row, away, cluster, deployment, node, pod, spread
 from tests.support.builders.rows import TemplateOptions
 from tests.support.examples import examples, seeds
@@ -246,7 +246,7 @@ def test_every_strategy_settles_whatever_pods_cost(name: str) -> None:
         for _ in range(20):  # what one plan may not evict at once, the next does
             if not plan.moves:
                 break
-            snapshot = applied(snapshot, plan)
+            snapshot = apply_plan(snapshot, plan)
             plan = make_plan(snapshot, policy, samples([name]))
         assert plan.moves == (), f"seed {seed}"
 

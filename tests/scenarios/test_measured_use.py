@@ -17,9 +17,9 @@ from rescheduler.planning.planner import Planner
 from tests.support.builders import cluster, deployment, node, pod
 from tests.support.examples import examples
 from tests.support.generated import clusters
-from tests.support.planning import carried_out, moves_of
+from tests.support.planning import carry_out, moves_of
 from tests.support.pod_migrations import replace
-from tests.support.policies import planned_by, policy
+from tests.support.policies import plan_by, policy
 
 OPTIMIZATION = "enabledStrategies: [ResourceOptimization]\n"
 BALANCING = "enabledStrategies: [LoadBalancing]\n"
@@ -51,31 +51,31 @@ USE = {**{f"a{n}": 50 for n in range(4)}, **{f"b{n}": 950 for n in range(4)}}
 
 class TestWhatCounts:
     def test_by_requests_the_node_is_hot_that_is_asked_for(self) -> None:
-        plan = planned_by(measured(idle_but_asking(), USE), OPTIMIZATION)
+        plan = plan_by(measured(idle_but_asking(), USE), OPTIMIZATION)
         assert {move.source for move in plan.moves} == {"a"}
         assert plan.warnings == ()
 
     def test_by_usage_the_node_is_hot_that_is_used(self) -> None:
-        plan = planned_by(measured(idle_but_asking(), USE), OPTIMIZATION + USAGE)
+        plan = plan_by(measured(idle_but_asking(), USE), OPTIMIZATION + USAGE)
         assert {move.source for move in plan.moves} == {"b"}
         assert plan.before.loads[1].cpu == 95.0
         assert plan.warnings == ()
 
     def test_by_the_larger_both_are(self) -> None:
-        plan = planned_by(measured(idle_but_asking(), USE), OPTIMIZATION + MAX)
+        plan = plan_by(measured(idle_but_asking(), USE), OPTIMIZATION + MAX)
         assert {move.source for move in plan.moves} == {"a", "b"}
 
     def test_balancing_evens_out_use(self) -> None:
         snapshot = measured(idle_but_asking(), USE)
-        plan = planned_by(snapshot, BALANCING + USAGE)
+        plan = plan_by(snapshot, BALANCING + USAGE)
         assert {move.source for move in plan.moves} == {"b"}
         assert plan.after.cpu.max - plan.after.cpu.min < plan.before.cpu.max - plan.before.cpu.min
-        assert planned_by(carried_out(snapshot, plan), BALANCING + USAGE).moves == ()
+        assert plan_by(carry_out(snapshot, plan), BALANCING + USAGE).moves == ()
 
     def test_what_a_node_uses_besides_its_pods_stays_with_it(self) -> None:
         rows = [pod(f"a{n}", on="a", cpu="100m") for n in range(4)]
         snapshot = measured(cluster(node("a"), node("b"), rows), {f"a{n}": 100 for n in range(4)}, {"a": 3600, "b": 0})
-        plan = planned_by(snapshot, OPTIMIZATION + USAGE)
+        plan = plan_by(snapshot, OPTIMIZATION + USAGE)
         assert plan.before.loads[0].cpu == 90.0
         assert len(plan.moves) == 4
         assert plan.after.loads[0].cpu == 80.0
@@ -84,34 +84,32 @@ class TestWhatCounts:
     def test_a_pod_goes_only_where_its_requests_fit_however_little_is_used_there(self) -> None:
         rows = [pod(f"a{n}", on="a", cpu=1) for n in range(4)] + [pod(f"b{n}", on="b", cpu=1) for n in range(4)]
         snapshot = measured(cluster(node("a"), node("b"), rows), {f"a{n}": 1000 for n in range(4)})
-        plan = planned_by(snapshot, OPTIMIZATION + USAGE)
+        plan = plan_by(snapshot, OPTIMIZATION + USAGE)
         assert plan.moves == ()
         assert "NodeResourcesFit" in plan.rejections[0].reason
 
     def test_a_target_stays_under_its_threshold_by_use(self) -> None:
         rows = [pod(f"a{n}", on="a", cpu="100m") for n in range(4)] + [pod("b0", on="b", cpu="100m")]
         snapshot = measured(cluster(node("a"), node("b"), rows), {**{f"a{n}": 900 for n in range(4)}, "b0": 3000})
-        assert planned_by(snapshot, OPTIMIZATION + USAGE).moves == ()
+        assert plan_by(snapshot, OPTIMIZATION + USAGE).moves == ()
 
     def test_of_other_resources_requests_count(self) -> None:
         gpu = "example.com/gpu"
         rows = [pod(f"a{n}", on="a", cpu="100m", resources={gpu: 1}) for n in range(4)]
         nodes = [node(name, resources={gpu: 4}) for name in "ab"]
         snapshot = measured(cluster(nodes, rows), {f"a{n}": 1 for n in range(4)})
-        plan = planned_by(snapshot, OPTIMIZATION + USAGE + f"thresholds: {{{gpu}: 75}}")
+        plan = plan_by(snapshot, OPTIMIZATION + USAGE + f"thresholds: {{{gpu}: 75}}")
         assert len(plan.moves) == 1
 
 
 class TestFallingBack:
     def test_where_nothing_was_measured_requests_count_and_the_plan_says_so(self) -> None:
-        plan = planned_by(idle_but_asking(), OPTIMIZATION + USAGE)
-        assert plan.moves == planned_by(idle_but_asking(), OPTIMIZATION).moves
+        plan = plan_by(idle_but_asking(), OPTIMIZATION + USAGE)
+        assert plan.moves == plan_by(idle_but_asking(), OPTIMIZATION).moves
         assert "utilization is usage, but nothing was measured: requests count instead" in plan.warnings
 
     def test_a_pod_that_was_not_measured_counts_by_its_requests(self) -> None:
-        plan = planned_by(
-            measured(idle_but_asking(), {k: v for k, v in USE.items() if k != "a0"}), OPTIMIZATION + USAGE
-        )
+        plan = plan_by(measured(idle_but_asking(), {k: v for k, v in USE.items() if k != "a0"}), OPTIMIZATION + USAGE)
         assert plan.before.loads[0].cpu == pytest.approx((1000 + 150) / 40)
 
     def test_a_pod_without_a_history_counts_by_its_workload(self) -> None:
@@ -121,7 +119,7 @@ class TestFallingBack:
             nodes={"a": (("cpu", 0),), "b": (("cpu", 0),)},
             workloads={("Deployment", "default", "web"): (("cpu", 700), ("memory", 1))},
         )
-        plan = planned_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
+        plan = plan_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
         assert [load.cpu for load in plan.before.loads] == [35.0, 17.5]
         assert plan.warnings == ()
 
@@ -133,24 +131,24 @@ class TestFallingBack:
             pods={("default", snapshot.pods[0].name): (("memory", 2**32),)},
             workloads={("Deployment", "default", "web"): (("cpu", 700), ("memory", 2**31))},
         )
-        plan = planned_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
+        plan = plan_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
         assert [(load.cpu, load.memory) for load in plan.before.loads] == [(17.5, 50.0), (17.5, 25.0)]
 
     def test_a_node_that_was_not_measured_counts_by_its_pods(self) -> None:
-        plan = planned_by(measured(idle_but_asking(), USE, {"a": 0, "b": 0}), OPTIMIZATION + USAGE)
+        plan = plan_by(measured(idle_but_asking(), USE, {"a": 0, "b": 0}), OPTIMIZATION + USAGE)
         assert plan.before.loads[2].cpu == 0.0
 
     def test_a_single_resource_that_is_missing_falls_back_alone(self) -> None:
         snapshot = cluster(node("a"), pod("p", on="a", cpu=1, memory="4Gi"))
         found = MeasuredUsage(nodes={"a": ()}, pods={("default", "p"): (("cpu", 2000),)})
-        plan = planned_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
+        plan = plan_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
         assert (plan.before.loads[0].cpu, plan.before.loads[0].memory) == (50.0, 50.0)
 
     def test_what_the_source_says_of_itself_stands_in_the_plan(self) -> None:
         told = MeasuredUsage(
             nodes=dict.fromkeys("abc", ()), pods={("default", p): () for p in USE}, warnings=("stale: 3",)
         )
-        assert "stale: 3" in planned_by(replace(idle_but_asking(), measured=told), OPTIMIZATION + USAGE).warnings
+        assert "stale: 3" in plan_by(replace(idle_but_asking(), measured=told), OPTIMIZATION + USAGE).warnings
 
 
 def with_use(snapshot: ClusterSnapshot, uses: list[int]) -> ClusterSnapshot:
@@ -178,7 +176,7 @@ def test_what_follows_the_moves_one_by_one_is_what_the_end_amounts_to(
     """The sums that are kept up to date equal those that are made anew of where pods ended."""
     used = with_use(snapshot, uses)
     planner, plan = plan_of(used, utilization)
-    again = Planner(carried_out(used, plan), planner.policy)
+    again = Planner(carry_out(used, plan), planner.policy)
     assert (again.load.used == planner.load.used).all()
 
 
@@ -190,7 +188,7 @@ def test_a_gain_that_is_predicted_by_use_comes_true_by_use(snapshot: ClusterSnap
     if len(plan.moves) != 1:
         return
     (move,) = plan.moves
-    then = carried_out(used, plan)
+    then = carry_out(used, plan)
     moved = next(each for each in then.pods if (each.namespace, each.name) == (move.namespace, move.pod))
     realised = RealisedGains(then, planner.policy, {move.source, move.target}).gain(moved, move.source)
     assert realised == pytest.approx(move.gain, abs=0.011)
@@ -198,6 +196,6 @@ def test_a_gain_that_is_predicted_by_use_comes_true_by_use(snapshot: ClusterSnap
 
 def test_the_policy_of_requests_is_the_default() -> None:
     assert Policy().utilization is Utilization.REQUESTS
-    assert moves_of(planned_by(idle_but_asking(), OPTIMIZATION)) == moves_of(
-        planned_by(idle_but_asking(), OPTIMIZATION + "utilization: requests")
+    assert moves_of(plan_by(idle_but_asking(), OPTIMIZATION)) == moves_of(
+        plan_by(idle_but_asking(), OPTIMIZATION + "utilization: requests")
     )

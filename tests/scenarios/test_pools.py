@@ -10,8 +10,8 @@ from rescheduler.app.planning import explain_pod
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.planning.thresholds import HotStreaks
 from tests.support.builders import Row, cluster, node, pod
-from tests.support.planning import carried_out, moves_of
-from tests.support.policies import planned_by, policy
+from tests.support.planning import carry_out, moves_of
+from tests.support.policies import plan_by, policy
 
 
 def pool(name: str, count: int, **options: int) -> list[Row]:
@@ -34,7 +34,7 @@ pools:
     def test_each_pool_has_its_own_and_nodes_of_none_those_at_the_top(self) -> None:
         rows = [*pool("batch", 1), *pool("web", 2), *pool("other", 2)]
         loads = [*busy("batch0", 9), *busy("web0", 6), *busy("other0", 9)]
-        plan = planned_by(cluster(rows, loads), self.CONFIG)
+        plan = plan_by(cluster(rows, loads), self.CONFIG)
         assert {move.source for move in plan.moves} == {"web0", "other0"}
         assert plan.before.hot_nodes == 2
         assert plan.after.hot_nodes == 0
@@ -42,12 +42,12 @@ pools:
     def test_a_target_stays_under_the_threshold_of_its_own_pool(self) -> None:
         rows = [*pool("web", 1), *pool("other", 1), *pool("batch", 1)]
         snapshot = cluster(rows, busy("other0", 9), busy("web0", 5), busy("batch0", 8))
-        assert set(moves_of(planned_by(snapshot, self.CONFIG)).values()) == {"batch0"}
+        assert set(moves_of(plan_by(snapshot, self.CONFIG)).values()) == {"batch0"}
 
     def test_the_first_pool_that_selects_a_node_counts(self) -> None:
         config = self.CONFIG + "  - {name: all, nodeSelector: pool, cpuThreshold: 10}\n"
         rows = [*pool("web", 1), *pool("other", 1), *pool("batch", 1)]
-        plan = planned_by(cluster(rows, busy("other0", 2), busy("web0", 4)), config)
+        plan = plan_by(cluster(rows, busy("other0", 2), busy("web0", 4)), config)
         assert {move.source for move in plan.moves} == {"other0"}
 
     def test_a_deviation_is_from_the_mean_of_the_pool(self) -> None:
@@ -60,9 +60,9 @@ pools: [{name: web, nodeSelector: pool=web}]
 """
         rows = [*pool("web", 2), *pool("idle", 4)]
         even = cluster(rows, busy("web0", 5), busy("web1", 5))
-        assert planned_by(even, config).moves == ()
+        assert plan_by(even, config).moves == ()
         uneven = cluster(rows, busy("web0", 6), busy("web1", 2))
-        assert {move.source for move in planned_by(uneven, config).moves} == {"web0"}
+        assert {move.source for move in plan_by(uneven, config).moves} == {"web0"}
 
 
 class TestHotForAWhile:
@@ -81,13 +81,13 @@ pools:
         streaks, found = HotStreaks(), []
         for _ in range(3):
             laid_over = streaks.with_streaks(snapshot)
-            found.append({move.source for move in planned_by(laid_over, self.CONFIG).moves})
+            found.append({move.source for move in plan_by(laid_over, self.CONFIG).moves})
             streaks.count(f"{name}0" for name in names)
         assert found == [{"batch0"}, {"batch0", "spot0", "other0"}, {"batch0", "spot0", "other0", "web0"}]
 
     def test_one_plan_by_itself_waits_for_none(self) -> None:
         snapshot = cluster(pool("web", 2), busy("web0", 9))
-        assert {move.source for move in planned_by(snapshot, self.CONFIG).moves} == {"web0"}
+        assert {move.source for move in plan_by(snapshot, self.CONFIG).moves} == {"web0"}
 
     def test_who_waits_is_told_the_number_of_the_pool(self) -> None:
         snapshot = replace(cluster(pool("web", 2), busy("web0", 9)), hot_for={"web0": 1})
@@ -103,9 +103,9 @@ pools: [{name: web, nodeSelector: pool=web}, {name: batch, nodeSelector: pool=ba
 """
         rows = [*pool("web", 2), *pool("batch", 2), *pool("other", 1)]
         snapshot = cluster(rows, busy("web0", 6), busy("batch0", 4), busy("batch1", 3))
-        plan = planned_by(snapshot, config)
+        plan = plan_by(snapshot, config)
         assert {(move.source, move.target) for move in plan.moves} == {("web0", "web1")}
-        assert planned_by(carried_out(snapshot, plan), config).moves == ()
+        assert plan_by(carry_out(snapshot, plan), config).moves == ()
 
     def test_a_strategy_takes_pods_only_from_pools_in_which_it_runs(self) -> None:
         config = """\
@@ -114,7 +114,7 @@ pools:
   - {name: web, nodeSelector: pool=web, enabledStrategies: [NodeMaintenance]}
 """
         rows = [node("m0", labels={"pool": "web"}, maintenance=True), node("m1", maintenance=True), node("c")]
-        plan = planned_by(cluster(rows, pod("p", on="m0"), pod("q", on="m1")), config)
+        plan = plan_by(cluster(rows, pod("p", on="m0"), pod("q", on="m1")), config)
         assert moves_of(plan) == {"p": "c"}
         assert any("m1" in warning and "m0" not in warning for warning in plan.warnings)
 
@@ -138,7 +138,7 @@ pools:
         ]
         rows = [*pool("web", 2), *pool("batch", 2), *pool("other", 2)]
         loads = [*busy("web0", 5), *busy("batch0", 2), *busy("other0", 5)]
-        assert {move.source for move in planned_by(cluster(rows, loads), config).moves} == {"web0"}
+        assert {move.source for move in plan_by(cluster(rows, loads), config).moves} == {"web0"}
 
     def test_what_a_pool_says_counts_before_what_a_strategy_is_told_at_the_top(self) -> None:
         config = """\

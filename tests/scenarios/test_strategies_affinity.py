@@ -26,7 +26,7 @@ from tests.support.planning import (
     BALANCING,
     MAINTENANCE,
     PolicyOptions,
-    carried_out,
+    carry_out,
     moves_of,
     planned,
     rejected,
@@ -56,7 +56,7 @@ def test_pods_stand_where_their_required_rules_are_met(rows: list[Row], moves: d
     snapshot = cluster(rows)
     plan = planned(snapshot, AFFINITY)
     assert moves_of(plan) == moves
-    assert planned(carried_out(snapshot, plan), AFFINITY).moves == ()
+    assert planned(carry_out(snapshot, plan), AFFINITY).moves == ()
 
 
 def test_a_broken_rule_is_put_right_even_above_the_thresholds_but_not_without_need() -> None:
@@ -181,7 +181,7 @@ def test_on_request_pods_go_where_their_preferences_weigh_more(rows: list[Row], 
     snapshot = cluster(rows)
     plan = planned(snapshot, AFFINITY, **PREFERRED)
     assert moves_of(plan) == moves
-    assert planned(carried_out(snapshot, plan), AFFINITY, **PREFERRED).moves == ()
+    assert planned(carry_out(snapshot, plan), AFFINITY, **PREFERRED).moves == ()
     assert planned(snapshot, AFFINITY).moves == ()
 
 

@@ -12,7 +12,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import Row, away, cluster, daemonset, deployment, node, pod, pod_named, replicaset
 from tests.support.examples import examples
 from tests.support.generated import clusters
-from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected
+from tests.support.planning import PolicyOptions, carry_out, moves_of, planned, rejected
 from tests.support.twin import World, refusals
 
 APART = "PodAntiAffinity"
@@ -89,7 +89,7 @@ def test_pods_that_keep_away_from_each_other_are_separated(rows: list[Row], move
     snapshot = cluster(rows)
     plan = planned(snapshot, APART)
     assert moves_of(plan) == moves
-    assert planned(carried_out(snapshot, plan), APART).moves == ()
+    assert planned(carry_out(snapshot, plan), APART).moves == ()
 
 
 NODES = [node(f"n{number}", pods=200) for number in range(12)]
@@ -128,7 +128,7 @@ def test_as_few_pods_go_as_can_be(edges: list[tuple[int, int]], priorities: dict
     snapshot = knot(edges, **priorities)
     plan = planned(snapshot, APART)
     assert {*moves_of(plan)} == moved
-    assert planned(carried_out(snapshot, plan), APART).moves == ()
+    assert planned(carry_out(snapshot, plan), APART).moves == ()
 
 
 def smallest_cover(edges: set[frozenset[int]]) -> int:

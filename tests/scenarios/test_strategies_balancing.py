@@ -14,7 +14,7 @@ from rescheduler.planning.planner import Planner
 from rescheduler.strategies.load_balancing import LoadBalancing, LoadBalancingSettings
 from tests.support.builders import Row, cluster, daemonset, deployment, node, pod
 from tests.support.examples import examples, seeds
-from tests.support.planning import BALANCING, PolicyOptions, carried_out, moves_of, planned, policy_of, rejected
+from tests.support.planning import BALANCING, PolicyOptions, carry_out, moves_of, planned, policy_of, rejected
 from tests.support.pod_migrations import replace
 
 A, B, C = node("a", cpu=10, memory="10Gi"), node("b", cpu=10, memory="10Gi"), node("c", cpu=10, memory="10Gi")
@@ -163,7 +163,7 @@ class TestWeights:
             snapshot = rolled(seed)
             plan = planned(snapshot, BALANCING, settings=settings)
             moved += len(plan.moves)
-            if planned(carried_out(snapshot, plan), BALANCING, settings=settings).moves:
+            if planned(carry_out(snapshot, plan), BALANCING, settings=settings).moves:
                 unsettled.append(seed)
         assert unsettled == []
         assert moved > len(SEEDS) / 3
@@ -177,7 +177,7 @@ class TestWeights:
         plan = Planner(snapshot, policy_of({"max_moves": None})).plan([strategy])
         before = unevenness(snapshot, weights)
         for move in plan.moves:
-            snapshot = carried_out(snapshot, replace(plan, moves=(move,)))
+            snapshot = carry_out(snapshot, replace(plan, moves=(move,)))
             after = unevenness(snapshot, weights)
             assert after < before
             before = after

@@ -15,8 +15,8 @@ from rescheduler.model.objects import Node
 from rescheduler.model.plan import Plan
 from rescheduler.strategies import settings_by_name
 from tests.support.builders import Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
-from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected, rejection_of
-from tests.support.policies import planned_by
+from tests.support.planning import PolicyOptions, carry_out, moves_of, planned, rejected, rejection_of
+from tests.support.policies import plan_by
 
 CONSOLIDATION = "Consolidation"
 A, B, C, D = (node(name, cpu=10, memory="10Gi") for name in "abcd")
@@ -74,7 +74,7 @@ def test_whole_nodes_are_emptied_or_none(rows: list[Row], settings: dict[str, ob
     snapshot = cluster(rows)
     plan = planned(snapshot, CONSOLIDATION, settings={CONSOLIDATION: settings})
     assert emptied(plan) == nodes
-    left = carried_out(snapshot, plan).pods
+    left = carry_out(snapshot, plan).pods
     assert all(found.owner is not None for found in left if found.node in nodes)
     assert {move.target for move in plan.moves}.isdisjoint(nodes)
 
@@ -140,7 +140,7 @@ def test_a_node_is_worth_emptying_if_it_is_within_the_limit_of_each_resource(
 ) -> None:
     given = settings if settings.startswith("{") else f"{{{settings}}}"
     config = f"enabledStrategies: [Consolidation]\nthresholds: {{{GPU}: 90}}\nstrategies: {{Consolidation: {given}}}\n"
-    assert emptied(planned_by(cluster(rows), config)) == nodes
+    assert emptied(plan_by(cluster(rows), config)) == nodes
 
 
 FILTERED: list[tuple[str, dict[str, object], set[str]]] = [
@@ -168,7 +168,7 @@ def test_a_pod_that_the_filters_do_not_mean_stays_and_keeps_its_node(
     plan = planned(snapshot, CONSOLIDATION, settings={CONSOLIDATION: filters})
     assert emptied(plan) == nodes
     assert plan.rejections == ()
-    assert planned(carried_out(snapshot, plan), CONSOLIDATION, settings={CONSOLIDATION: filters}).moves == ()
+    assert planned(carry_out(snapshot, plan), CONSOLIDATION, settings={CONSOLIDATION: filters}).moves == ()
 
 
 class TestMinUnderusedNodes:
@@ -177,16 +177,16 @@ class TestMinUnderusedNodes:
     def test_nothing_is_emptied_unless_so_many_nodes_are_worth_it_and_the_plan_says_so(self) -> None:
         config = "enabledStrategies: [Consolidation]\nstrategies: {Consolidation: {minUnderusedNodes: %d}}\n"
         snapshot = cluster(self.ROWS)
-        enough = planned_by(snapshot, config % 2)
+        enough = plan_by(snapshot, config % 2)
         assert emptied(enough) == {"a", "b"}
         assert enough.warnings == ()
-        few = planned_by(snapshot, config % 3)  # d is vacant already, c is busy
+        few = plan_by(snapshot, config % 3)  # d is vacant already, c is busy
         assert (few.moves, few.rejections) == ((), ())
         assert few.warnings == ("Consolidation moves nothing: 2 nodes are worth emptying, and minUnderusedNodes is 3",)
 
     def test_nothing_is_said_where_no_node_is_worth_it(self) -> None:
         config = "enabledStrategies: [Consolidation]\nstrategies: {Consolidation: {minUnderusedNodes: 3}}\n"
-        assert planned_by(cluster(A, B, on("a", 7), on("b", 7)), config).warnings == ()
+        assert plan_by(cluster(A, B, on("a", 7), on("b", 7)), config).warnings == ()
 
     @pytest.mark.parametrize(
         ("kept", "settings"),
@@ -217,7 +217,7 @@ def test_a_pod_goes_straight_to_where_it_can_stay() -> None:
     snapshot = cluster(A, B, C, on("a", 4, priority=1), on("b", 2), on("c", 1))
     plan = planned(snapshot, CONSOLIDATION)
     assert moves_of(plan) == {"c0": "a", "b0": "a"}
-    assert planned(carried_out(snapshot, plan), CONSOLIDATION).moves == ()
+    assert planned(carry_out(snapshot, plan), CONSOLIDATION).moves == ()
 
 
 KEEPING: list[tuple[str, list[Row], PolicyOptions, str]] = [
@@ -377,6 +377,6 @@ pools: [{name: spot, nodeSelector: pool=spot, enabledStrategies: [Consolidation]
 """
     spot = [node(name, cpu=10, labels={"pool": "spot"}) for name in "st"]
     rows = [A, B, *spot, *on("a", 2), *on("b", 2), *on("s", 1), *on("t", 2)]
-    assert moves_of(planned_by(cluster(rows), config)) == {"s0": "t"}
+    assert moves_of(plan_by(cluster(rows), config)) == {"s0": "t"}
     alone = [A, *spot[:1], *on("a", 2), *on("s", 1)]
-    assert planned_by(cluster(alone), config).moves == ()
+    assert plan_by(cluster(alone), config).moves == ()

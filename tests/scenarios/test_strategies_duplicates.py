@@ -20,7 +20,7 @@ from tests.support.planning import (
     MAINTENANCE,
     OPTIMIZATION,
     PolicyOptions,
-    carried_out,
+    carry_out,
     moves_of,
     planned,
     rejected,
@@ -33,7 +33,7 @@ A, B, C = node("a", zone="z1"), node("b", zone="z2"), node("c", zone="z2")
 
 def on_nodes(snapshot: ClusterSnapshot, plan: Plan) -> dict[str, int]:
     """How many pods each node has once the plan is carried out."""
-    return dict(sorted(Counter(each.node for each in carried_out(snapshot, plan).pods).items()))
+    return dict(sorted(Counter(each.node for each in carry_out(snapshot, plan).pods).items()))
 
 
 def second(rows: list[Row]) -> list[Row]:
@@ -102,7 +102,7 @@ def test_no_node_has_more_than_an_even_share(rows: list[Row], after: dict[str, i
     snapshot = cluster(rows)
     plan = planned(snapshot, DUPLICATES, allow=["jobs"])
     assert on_nodes(snapshot, plan) == after
-    assert planned(carried_out(snapshot, plan), DUPLICATES, allow=["jobs"]).moves == ()
+    assert planned(carry_out(snapshot, plan), DUPLICATES, allow=["jobs"]).moves == ()
 
 
 def test_pods_go_where_there_are_fewest_and_then_to_the_least_used() -> None:
@@ -116,7 +116,7 @@ def test_a_target_that_is_crowded_too_will_do_if_it_is_less_so() -> None:
     snapshot = cluster(A, B, full, deployment("w", on=["a"] * 5 + ["b"]))
     plan = planned(snapshot, DUPLICATES)
     assert on_nodes(snapshot, plan) == {"a": 3, "b": 3}
-    assert planned(carried_out(snapshot, plan), DUPLICATES).moves == ()
+    assert planned(carry_out(snapshot, plan), DUPLICATES).moves == ()
 
 
 def test_targets_stay_under_the_thresholds() -> None:

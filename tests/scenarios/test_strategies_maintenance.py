@@ -21,7 +21,7 @@ from tests.support.builders import (
     statefulset,
 )
 from tests.support.builders.rows import NOW
-from tests.support.planning import MAINTENANCE, carried_out, moves_of, planned, rejected, rejection_of
+from tests.support.planning import MAINTENANCE, carry_out, moves_of, planned, rejected, rejection_of
 
 A, B, C = node("a", maintenance=True), node("b"), node("c")
 
@@ -156,7 +156,7 @@ WAITING = [
 def test_what_can_move_once_another_has_gone_moves_in_the_same_plan(rows: list[Row | list[Row]], moves: int) -> None:
     snapshot: ClusterSnapshot = cluster(A, B, C, *rows)
     plan = planned(snapshot, MAINTENANCE)
-    again = planned(carried_out(snapshot, plan), MAINTENANCE)
+    again = planned(carry_out(snapshot, plan), MAINTENANCE)
     assert len(plan.moves) + len(again.moves) == moves
     assert again.moves == ()
 

@@ -15,7 +15,7 @@ from rescheduler.model.objects import Pod, PodCondition, PodHealth
 from rescheduler.model.plan import Plan
 from tests.support.builders import Row, cluster, daemonset, deployment, near, node, pdb, pod, spread, statefulset
 from tests.support.planning import moves_of, planned
-from tests.support.policies import planned_by
+from tests.support.policies import plan_by
 
 MAKE_ROOM = "MakeRoom"
 A, B, C = (node(name, cpu=10, memory="10Gi") for name in "abc")
@@ -251,10 +251,9 @@ pools: [{name: web, nodeSelector: pool=web, enabledStrategies: [MakeRoom]}]
 """
     web = [node(name, cpu=10, labels={"pool": "web"}) for name in "wx"]
     rows = [A, B, *web, *on("a", 3, 4), *on("b", 6), *on("w", 4, 4), *on("x", 5), waiting(6)]
-    assert moves_of(planned_by(cluster(rows), config)) == {"w0": "x"}
+    assert moves_of(plan_by(cluster(rows), config)) == {"w0": "x"}
     assert (
-        planned_by(cluster(A, B, web, on("a", 3, 4), on("b", 6), on("w", 9), on("x", 9), waiting(6)), config).moves
-        == ()
+        plan_by(cluster(A, B, web, on("a", 3, 4), on("b", 6), on("w", 9), on("x", 9), waiting(6)), config).moves == ()
     )
 
 

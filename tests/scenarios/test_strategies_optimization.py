@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import Row, cluster, daemonset, deployment, node, pod
-from tests.support.planning import OPTIMIZATION, PolicyOptions, carried_out, moves_of, planned, rejected, rejection_of
+from tests.support.planning import OPTIMIZATION, PolicyOptions, carry_out, moves_of, planned, rejected, rejection_of
 
 A, B, C = node("a", cpu=10, memory="10Gi"), node("b", cpu=10, memory="10Gi"), node("c", cpu=10, memory="10Gi")
 
@@ -203,5 +203,5 @@ ROOM_LATER: list[tuple[str, ClusterSnapshot]] = [
 @pytest.mark.parametrize("snapshot", [pytest.param(row[1], id=row[0]) for row in ROOM_LATER])
 def test_no_node_is_left_hot_that_the_next_plan_would_cool(snapshot: ClusterSnapshot) -> None:
     plan = planned(snapshot, OPTIMIZATION)
-    assert planned(carried_out(snapshot, plan), OPTIMIZATION).moves == ()
+    assert planned(carry_out(snapshot, plan), OPTIMIZATION).moves == ()
     assert plan.after.hot_nodes == 0

@@ -16,7 +16,7 @@ from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import ZONE, Row, cluster, daemonset, deployment, node, pdb, pod, spread, statefulset
 from tests.support.examples import seeds
-from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected
+from tests.support.planning import PolicyOptions, carry_out, moves_of, planned, rejected
 
 SPREAD = "TopologySpread"
 WEB = {"role": "web"}
@@ -53,7 +53,7 @@ def test_a_constraint_is_restored_with_the_fewest_moves_and_stays_so(
 ) -> None:
     snapshot = cluster(NODES, rows)
     plan = planned(snapshot, SPREAD)
-    after = carried_out(snapshot, plan)
+    after = carry_out(snapshot, plan)
     assert len(plan.moves) == moves
     assert sorted(by_zone(after)) == sorted(zones)
     assert planned(after, SPREAD).moves == ()
@@ -152,7 +152,7 @@ def test_soft_constraints_are_restored_on_request() -> None:
     snapshot = cluster(NODES, soft("a0", "a0", "a1", "a1"))
     assert planned(snapshot, SPREAD).moves == ()
     plan = planned(snapshot, SPREAD, settings=BOTH)
-    assert sorted(by_zone(carried_out(snapshot, plan))) == [1, 1, 2]
+    assert sorted(by_zone(carry_out(snapshot, plan))) == [1, 1, 2]
     only_soft = {SPREAD: {"constraints": ["ScheduleAnyway"]}}
     assert planned(cluster(NODES, web("a0", "a0", "a0")), SPREAD, settings=only_soft).moves == ()
 
@@ -217,7 +217,7 @@ def test_pods_of_pod_groups_stay_for_the_others_would_have_to_leave_as_well() ->
     plan = planned(snapshot, SPREAD)
     assert set(moves_of(plan).values()) == {"c0"}
     assert {move.workload for move in plan.moves} == {"Deployment/web"}
-    assert planned(carried_out(snapshot, plan), SPREAD).moves == ()
+    assert planned(carry_out(snapshot, plan), SPREAD).moves == ()
 
 
 @pytest.mark.parametrize(("settings", "moves"), [pytest.param(*row[1:], id=row[0]) for row in FILTERS])
@@ -355,7 +355,7 @@ class Small:
         """By how much rules are broken after our plan, and its moves."""
         snapshot = self.snapshot()
         plan = planned(snapshot, SPREAD, cpu=100, memory=100)
-        found = Counter(each.node for each in carried_out(snapshot, plan).pods)
+        found = Counter(each.node for each in carry_out(snapshot, plan).pods)
         return sum(self.over(tuple(found[f"n{number}"] for number in range(len(self.pods))))), len(plan.moves)
 
 

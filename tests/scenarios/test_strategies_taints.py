@@ -15,7 +15,7 @@ from tests.support.planning import (
     BALANCING,
     MAINTENANCE,
     PolicyOptions,
-    carried_out,
+    carry_out,
     moves_of,
     planned,
     rejected,
@@ -63,7 +63,7 @@ def test_pods_leave_nodes_whose_taints_they_do_not_tolerate(rows: list[Row], mov
     snapshot = cluster(rows)
     plan = planned(snapshot, TAINTS)
     assert moves_of(plan) == moves
-    assert planned(carried_out(snapshot, plan), TAINTS).moves == ()
+    assert planned(carry_out(snapshot, plan), TAINTS).moves == ()
 
 
 LISTS: list[tuple[dict[str, object], list[str]]] = [
@@ -161,7 +161,7 @@ def test_on_request_pods_leave_nodes_that_would_rather_not_have_them(rows: list[
     snapshot = cluster(rows)
     plan = planned(snapshot, TAINTS, **SOFT)
     assert moves_of(plan) == moves
-    assert planned(carried_out(snapshot, plan), TAINTS, **SOFT).moves == ()
+    assert planned(carry_out(snapshot, plan), TAINTS, **SOFT).moves == ()
 
 
 def test_where_two_find_no_target_their_like_is_not_asked_for() -> None:

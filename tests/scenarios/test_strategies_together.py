@@ -10,7 +10,7 @@ from tests.support.planning import (
     BALANCING,
     MAINTENANCE,
     OPTIMIZATION,
-    carried_out,
+    carry_out,
     moves_of,
     planned,
 )
@@ -74,7 +74,7 @@ def test_load_balancing_does_not_undo_what_resource_optimization_did() -> None:
     snapshot = cluster(rows)
     plan = planned(snapshot)
     assert {"p0", "p2"} == {move.pod for move in plan.moves if move.strategy == OPTIMIZATION}
-    assert moves_of(planned(carried_out(snapshot, plan))) == {}
+    assert moves_of(planned(carry_out(snapshot, plan))) == {}
 
 
 def test_a_rollout_is_one_workload() -> None:

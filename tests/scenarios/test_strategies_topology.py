@@ -11,8 +11,8 @@ from rescheduler.model.policy import POD_GROUP
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.strategies.topology import TopologySettings
 from tests.support.builders import Row, cluster, daemonset, deployment, node, pod, spread, statefulset
-from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejection_of
-from tests.support.policies import planned_by
+from tests.support.planning import PolicyOptions, carry_out, moves_of, planned, rejection_of
+from tests.support.policies import plan_by
 
 TOPOLOGY = "Topology"
 JOB = {TOPOLOGY: {"groupLabel": "job"}}
@@ -55,7 +55,7 @@ def test_a_group_comes_together_with_the_fewest_moves_and_stays_so(rows: list[Ro
     snapshot = cluster(NODES, rows)
     plan = gathered(snapshot)
     assert {name: target[0] for name, target in moves_of(plan).items()} == moves
-    assert gathered(carried_out(snapshot, plan)).moves == ()
+    assert gathered(carry_out(snapshot, plan)).moves == ()
 
 
 def test_all_moves_of_a_group_are_one_proposal_and_say_why() -> None:
@@ -168,7 +168,7 @@ def test_a_pod_group_is_moved_as_a_whole_into_the_zone() -> None:
     by_group = {TOPOLOGY: {"groupLabel": POD_GROUP}}
     plan = gathered(snapshot, settings=by_group)
     assert {name: target[0] for name, target in moves_of(plan).items()} == {"t-a0": "c", "t-a1": "c", "t-b0": "c"}
-    assert gathered(carried_out(snapshot, plan), settings=by_group).moves == ()
+    assert gathered(carry_out(snapshot, plan), settings=by_group).moves == ()
 
 
 def test_in_node_pools_only_pods_on_nodes_of_its_pools_are_moved() -> None:
@@ -179,6 +179,6 @@ pools:
 """
     mine = [node(f"m{zone}", cpu=4, zone=zone, labels={"mine": "yes"}) for zone in "ab"]
     others = cluster(NODES, mine, job("t", "a0", "b0"))
-    assert planned_by(others, config).moves == ()
-    both = planned_by(cluster(NODES, mine, job("t", "a0", "mb")), config)
+    assert plan_by(others, config).moves == ()
+    both = plan_by(cluster(NODES, mine, job("t", "a0", "mb")), config)
     assert [(move.pod, move.target in ("a0", "a1", "ma")) for move in both.moves] == [("t-1", True)]

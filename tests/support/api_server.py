@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from multidict import CIMultiDictProxy
 
-from tests.testbed.pki import identified
+from tests.testbed.pki import add_identifiers
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Authority:
     def __init__(self, name: str = "test-ca") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = identified(self._builder(self._name, self._key), self._key, self._key)
+        builder = add_identifiers(self._builder(self._name, self._key), self._key, self._key)
         builder = builder.add_extension(x509.BasicConstraints(True, None), critical=True)
         self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -48,7 +48,7 @@ class Authority:
         """A certificate for a server with these names (IP addresses among them), or for a client with none."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        builder = identified(self._builder(subject, key, days), key, self._key)
+        builder = add_identifiers(self._builder(subject, key, days), key, self._key)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName([_san(name) for name in names]), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())

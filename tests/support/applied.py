@@ -14,7 +14,7 @@ from tests.support.pod_migrations import replace
 _AGE = 3600.0  # seconds, as the builders' pods: older than minPodAge, which would hide a strategy that doesn't settle
 
 
-def applied(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
+def apply_plan(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
     """The snapshot of a later cycle. No marks are left, so that no cool-down hides a strategy that doesn't settle."""
     moves = {(move.namespace, move.pod): move for move in plan.moves}
     pods: list[Pod] = []
@@ -23,11 +23,11 @@ def applied(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
         if move is None:
             pods.append(pod)
         elif move.method is not Method.REMOVE:
-            pods.append(renewed(pod, move.target, snapshot.taken_at))
+            pods.append(renew(pod, move.target, snapshot.taken_at))
     return replace(snapshot, pods=tuple(pods))
 
 
-def renewed(pod: Pod, node: str, now: float | None) -> Pod:
+def renew(pod: Pod, node: str, now: float | None) -> Pod:
     """The pod in its place: without a restart, in no trouble, and young."""
     age = None if now is None else now - _AGE
     healthy = {"trouble": HEALTHY, "ailment": None} if pod.trouble is not HEALTHY or pod.ailment else {}

@@ -66,8 +66,8 @@ class Auditor:
         return [
             *_changes(self.before.objects, now.objects),
             *(complaint for pod in now.pods for complaint in _traces(pod)),
-            *_managed(self.before.pods, now.pods),
-            *_unmanaged(self.before.pods, now.pods, ancestors or {}),
+            *_audit_managed(self.before.pods, now.pods),
+            *_audit_unmanaged(self.before.pods, now.pods, ancestors or {}),
             *self._open_migrations(),
         ]
 
@@ -134,7 +134,7 @@ def _traces(pod: Json) -> Iterator[str]:
         yield f"{title} is not Ready: {pod.get('status', {}).get('phase')}"
 
 
-def _managed(before: Sequence[Json], now: Sequence[Json]) -> Iterator[str]:
+def _audit_managed(before: Sequence[Json], now: Sequence[Json]) -> Iterator[str]:
     """Each controller has as many pods as it had, and all alike."""
     then, since = _by_controller(before), _by_controller(now)
     for owner in sorted(then.keys() | since.keys()):
@@ -147,7 +147,7 @@ def _managed(before: Sequence[Json], now: Sequence[Json]) -> Iterator[str]:
         )
 
 
-def _unmanaged(before: Sequence[Json], now: Sequence[Json], ancestors: Ancestors) -> Iterator[str]:
+def _audit_unmanaged(before: Sequence[Json], now: Sequence[Json], ancestors: Ancestors) -> Iterator[str]:
     """Each pod without a controller is there, or exactly one that replaced it."""
     originals = {pod["metadata"]["uid"]: pod for pod in before if controller_of(pod) is None}
     living: dict[str, list[Json]] = {uid: [] for uid in originals}

@@ -38,7 +38,7 @@ class ConfigVolume:
             shutil.rmtree(before)
 
 
-def replaced(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """As an editor saves: the new file is written beside the old one, and renamed over it."""
     beside = path.with_suffix(".new")
     beside.write_text(text)

@@ -45,7 +45,7 @@ def native(body: str = "") -> str:
     return NATIVE_HEADER + body
 
 
-def seed(args: str = "{}", top: str = "") -> str:
+def plugin_form(args: str = "{}", top: str = "") -> str:
     """A KubeSchedulerConfiguration whose second plugin is the Rescheduler."""
     return (
         f"{SEED_HEADER}{top}\nprofiles:\n- schedulerName: other\n- pluginConfig:\n"
@@ -54,7 +54,7 @@ def seed(args: str = "{}", top: str = "") -> str:
     )
 
 
-def loaded(text: str, known: Mapping[str, type[StrategySettings]] = KNOWN) -> Configuration:
+def parse(text: str, known: Mapping[str, type[StrategySettings]] = KNOWN) -> Configuration:
     """The configuration of a text that must be sound."""
     return load(text, "cluster.yaml", known)
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 import yaml
 
 from rescheduler.model.json import Json
-from tests.support.config_volumes import replaced
+from tests.support.config_volumes import replace_file
 from tests.support.forking import ForkedProcess
 from tests.testbed.processes import Child, Process, StateNotReached, until
 from tests.testbed.toolchain import last_lines
@@ -51,7 +51,7 @@ def write_config(path: Path, lease_namespace: str, **fields: Any) -> Path:
         **QUICK,
         **fields,
     }
-    replaced(path, yaml.safe_dump(document))  # a controller may be reading it
+    replace_file(path, yaml.safe_dump(document))  # a controller may be reading it
     return path
 
 

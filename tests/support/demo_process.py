@@ -169,7 +169,7 @@ def on_terminal(folder: Path, *args: str, **environment: str) -> Iterator[OnTerm
             demo.close()
 
 
-def listened(port: int) -> bool:
+def is_listening(port: int) -> bool:
     """Whether a server answers at a port of loopback."""
     with socket.socket() as line:
         return line.connect_ex(("127.0.0.1", port)) == 0

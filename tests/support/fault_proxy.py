@@ -162,12 +162,12 @@ class FaultProxy:
             await asyncio.sleep(self._dice.uniform(*self._odds.slow))
         if fault in ("reset after", "held"):
             return _reset(request)
-        return web.Response(status=answer.status, body=read, headers=_kept(answer.headers))
+        return web.Response(status=answer.status, body=read, headers=_keep_headers(answer.headers))
 
     async def _watch(self, request: web.Request, fault: str) -> web.StreamResponse:
         try:
             async with self._asked(request, None) as answer:
-                passed = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
+                passed = web.StreamResponse(status=answer.status, headers=_keep_headers(answer.headers))
                 await passed.prepare(request)
                 if await self._stream(answer, passed, fault):
                     return passed
@@ -217,24 +217,24 @@ def _status(said: Json) -> Json:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", **said}
 
 
-def _refused(code: int, reason: str, message: str, **headers: str) -> Callable[[], web.Response]:
+def _refusal(code: int, reason: str, message: str, **headers: str) -> Callable[[], web.Response]:
     body = json.dumps(_status({"code": code, "reason": reason, "message": f"{message} (chaos)"}))
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda: web.Response(status=code, text=body, content_type="application/json", headers=named)
 
 
 _REFUSALS = {
-    "conflict": _refused(409, "Conflict", "the object has been modified"),
-    "busy": _refused(429, "TooManyRequests", "too many requests"),
-    "busy for a second": _refused(429, "TooManyRequests", "too many requests", Retry_After="1"),
-    "error 500": _refused(500, "InternalError", "etcdserver: leader changed"),
-    "error 503": _refused(503, "ServiceUnavailable", "the server is not ready"),
-    "error 504": _refused(504, "Timeout", "the request did not complete in time"),
-    "gone": _refused(410, "Expired", "too old resource version"),
+    "conflict": _refusal(409, "Conflict", "the object has been modified"),
+    "busy": _refusal(429, "TooManyRequests", "too many requests"),
+    "busy for a second": _refusal(429, "TooManyRequests", "too many requests", Retry_After="1"),
+    "error 500": _refusal(500, "InternalError", "etcdserver: leader changed"),
+    "error 503": _refusal(503, "ServiceUnavailable", "the server is not ready"),
+    "error 504": _refusal(504, "Timeout", "the request did not complete in time"),
+    "gone": _refusal(410, "Expired", "too old resource version"),
 }
 
 
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+def _keep_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
 
 

@@ -121,7 +121,7 @@ def with_waiting_pods(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
     return replace(snapshot, pods=tuple(pods))
 
 
-def shuffled(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
+def shuffle(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
     """The same objects, read in another order."""
     rows = SnapshotRows()
     rng = random.Random(seed)
@@ -233,7 +233,7 @@ def _workload(choose: Chooser, number: int, on: Sequence[str], *, odd: bool) -> 
             rows = b.deployment(name, on=on, recreate=_chance(choose, 20), **options)
     if _chance(choose, 25):
         rows.append(_budget(choose, rows, name))
-    return [_perturbed(choose, row) if isinstance(row, Pod) else row for row in rows]
+    return [_perturb(choose, row) if isinstance(row, Pod) else row for row in rows]
 
 
 def _budget(choose: Chooser, rows: Sequence[b.Row], name: str) -> b.Row:
@@ -313,7 +313,7 @@ def _spread(choose: Chooser, key: str) -> SpreadConstraint:
     )
 
 
-def _perturbed(choose: Chooser, pod: Pod) -> Pod:
+def _perturb(choose: Chooser, pod: Pod) -> Pod:
     """The same pod, at times terminating, finished, pending, nominated, in trouble, old, or holding something else."""
     match choose.number(0, 39):
         case 39:

@@ -38,7 +38,7 @@ from rescheduler.runtime.starting.windows import TimeWindows
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
 from tests.support.live import live
-from tests.support.migrations import undisturbed
+from tests.support.migrations import wait_until_undisturbed
 from tests.support.planning import planned
 from tests.support.pod_migrations import replace
 
@@ -115,7 +115,7 @@ async def client_of(cluster: ClusterUnderTest) -> AsyncIterator[ApiClient]:
 async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[Leader]:
     """A leader, until the end of the block; its state is in the test's namespace, and it works for all of them."""
     given = wanted or Wanted()
-    await asyncio.to_thread(undisturbed, space.cluster)
+    await asyncio.to_thread(wait_until_undisturbed, space.cluster)
     async with client_of(space.cluster) as client:
         watching, pauses = Informers(client, "test"), PauseWatcher(PauseStore(client, space.name, STATE))
         migrations, observer, now = watching.migrations, MigrationObserver(client), client.clock.now

@@ -194,7 +194,7 @@ class Moves:
                 await asyncio.sleep(_LOOK_AGAIN if idle else min(wait or 0.0, _LOOK_AGAIN))
 
 
-def undisturbed(cluster: ClusterUnderTest) -> None:
+def wait_until_undisturbed(cluster: ClusterUnderTest) -> None:
     """Wait until nothing is left of earlier tests: their namespaces take a while, and others act on what is in them.
 
     For tests that count what is done in the whole cluster, or that stop a process after so many writes.
@@ -203,7 +203,7 @@ def undisturbed(cluster: ClusterUnderTest) -> None:
     def cleared() -> bool:
         found = cluster.api.get("/api/v1/namespaces")["items"]
         leaving = {name_of(each) for each in found if "deletionTimestamp" in each["metadata"]}
-        left = {(path, namespace) for path in _LEFT if leaving for namespace in leaving & _inhabited(cluster, path)}
+        left = {(path, namespace) for path in _LEFT if leaving for namespace in leaving & _with_objects(cluster, path)}
         for path, namespace in left:
             cluster.api.delete(path.format(namespace))
         return not left
@@ -211,7 +211,7 @@ def undisturbed(cluster: ClusterUnderTest) -> None:
     until("what earlier tests left is gone", cleared, seconds=_LONGEST)
 
 
-def _inhabited(cluster: ClusterUnderTest, path: str) -> set[str]:
+def _with_objects(cluster: ClusterUnderTest, path: str) -> set[str]:
     """The namespaces that have objects of a kind; none where the kind is not served."""
     try:
         found = cluster.api.get(path.replace("/namespaces/{}", ""))["items"]
@@ -303,7 +303,7 @@ def seen_by_controllers(space: Space) -> None:
     until("controllers have seen all Deployments", lambda: not unseen(space))
 
 
-def settled(space: Space, pods: int) -> Inventory:
+def wait_until_settled(space: Space, pods: int) -> Inventory:
     """The inventory, as soon as so many pods are there, all Ready, none is leaving, and controllers know all of it."""
 
     def is_settled() -> Inventory | None:

@@ -21,7 +21,7 @@ from rescheduler.model.policy import Allowances, Filters, Limits, MigrationMetho
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
-from tests.support.applied import applied
+from tests.support.applied import apply_plan
 from tests.support.dumps import Object, dump
 from tests.support.pod_migrations import replace
 
@@ -118,9 +118,9 @@ def rejected(plan: Plan) -> dict[str, str]:
     return {rejection.pod: rejection.guard for rejection in plan.rejections}
 
 
-def carried_out(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
+def carry_out(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
     """The cluster when all moves are done and nothing else has happened: new pods of the same names where they go."""
-    return applied(snapshot, plan)
+    return apply_plan(snapshot, plan)
 
 
 def without_clock(snapshot: ClusterSnapshot) -> ClusterSnapshot:

@@ -18,6 +18,6 @@ def policy(text: str) -> Policy:
     return load(header + text, "config.yaml", settings_by_name()).policy()
 
 
-def planned_by(snapshot: ClusterSnapshot, text: str) -> Plan:
+def plan_by(snapshot: ClusterSnapshot, text: str) -> Plan:
     """The plan that the product makes of the snapshot by this configuration."""
     return plan(snapshot, policy(text))

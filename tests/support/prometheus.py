@@ -21,9 +21,9 @@ import yaml
 
 from rescheduler.model.json import Json
 from tests.testbed import TestbedUnavailable, require_tool
-from tests.testbed.debian import unpacked
+from tests.testbed.debian import unpack
 from tests.testbed.processes import Child, listening
-from tests.testbed.toolchain import cache_folder, held, last_lines
+from tests.testbed.toolchain import cache_folder, hold_lock, last_lines
 
 HERE = "127.0.0.1"
 PROGRAMS = ("prometheus", "promtool")
@@ -56,18 +56,18 @@ def programs() -> Programs:
         return Programs(*(Path(str(found[name])) for name in PROGRAMS))
     cache = cache_folder()
     try:
-        with held(cache / "prometheus.lock"):
+        with hold_lock(cache / "prometheus.lock"):
             homes = sorted(cache.glob("prometheus-*"), key=lambda home: home.stat().st_mtime)
-            home = homes[-1] if homes else _unpacked(cache)
+            home = homes[-1] if homes else _unpack(cache)
     except OSError as error:
         raise TestbedUnavailable(f"no Prometheus in {cache}: {error}. {CURE}") from error
     return Programs(*(home / name for name in PROGRAMS))
 
 
-def _unpacked(cache: Path) -> Path:
+def _unpack(cache: Path) -> Path:
     """Debian's package, fetched and taken apart beside its place, and then renamed into it."""
     partial = cache / "prometheus.partial"
-    (package,) = unpacked(["prometheus"], partial, CURE)
+    (package,) = unpack(["prometheus"], partial, CURE)
     version = package.name.split("_")[1].replace("%3a", "-").replace("+", "-")
     for name in PROGRAMS:
         (partial / "tree" / "usr" / "bin" / name).rename(partial / name)

@@ -23,7 +23,7 @@ class Asked:
     labels: frozenset[str] = frozenset()
 
 
-def asked(expression: str) -> Iterator[Asked]:
+def find_series(expression: str) -> Iterator[Asked]:
     """Every series that it reads."""
     text = _GROUPING.sub(" ", _RANGE.sub(" ", _STRING.sub("", expression)))
     for name, matchers in _SELECTOR.findall(text):
@@ -34,6 +34,6 @@ def asked(expression: str) -> Iterator[Asked]:
             yield Asked(found[0])
 
 
-def grouped(expression: str) -> set[str]:
+def find_grouping(expression: str) -> set[str]:
     """The labels by which it adds up or matches."""
     return {name for group in _GROUPING.findall(_STRING.sub("", expression)) for name in _WORD.findall(group)}

@@ -11,7 +11,7 @@ from pathlib import Path
 HOST = "127.0.0.1"
 
 
-async def asked(port: int, sent: bytes) -> bytes:
+async def send(port: int, sent: bytes) -> bytes:
     """The answer; nothing if there is none."""
     reader, writer = await asyncio.open_connection(HOST, port)
     try:

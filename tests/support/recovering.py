@@ -29,7 +29,7 @@ QUICK: Mapping[str, Any] = {"crashRestarts": 2, "delay": "0s", "sameNodeDelay": 
 """Failures count early, and the record stays for tests to read."""
 
 
-def settled(space: Space, app: str, count: int, without: str) -> list[Json]:
+def wait_until_elsewhere(space: Space, app: str, count: int, without: str) -> list[Json]:
     """The app's pods, when so many of them are Ready, and none is on this node."""
 
     def reached() -> list[Json] | None:
@@ -175,11 +175,11 @@ def is_in_force(controller: Controller) -> bool:
     return said[-1:] == ["webhook in force"]
 
 
-def landed(pods: list[Json]) -> set[str]:
+def nodes_of(pods: list[Json]) -> set[str]:
     return {each["spec"]["nodeName"] for each in pods}
 
 
-def copied(space: Space, app: str) -> list[str]:
+def find_copies(space: Space, app: str) -> list[str]:
     """ReplicaSets that carry a copy of the record."""
     found = space.list("ReplicaSet", labelSelector=f"app={app}")
     return [name_of(each) for each in found if FAILURES in each["metadata"].get("annotations", {})]

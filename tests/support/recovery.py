@@ -32,7 +32,7 @@ from rescheduler.runtime.recovery_controller import RecoveryController
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.informers import informers
 from tests.support.live import live
-from tests.support.migrations import Fuse, Killed, undisturbed
+from tests.support.migrations import Fuse, Killed, wait_until_undisturbed
 from tests.testbed.processes import until
 
 SECONDS = 120.0
@@ -87,7 +87,7 @@ def recovering(
 
     It looks after every namespace, also after those of earlier tests that are not gone yet.
     """
-    undisturbed(cluster)
+    wait_until_undisturbed(cluster)
     found = Recovering(**others)
     ready, stop = threading.Event(), threading.Event()
 

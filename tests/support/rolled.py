@@ -40,7 +40,7 @@ class Case:
     policy: Policy
 
 
-def rolled(seed: int, given: SampleSettings | None = None) -> Case:
+def roll_case(seed: int, given: SampleSettings | None = None) -> Case:
     """The case of this seed, or the same with other settings for strategies."""
     roll = random.Random(seed)
     snapshot = random_cluster(seed, roll.randint(4, 12), roll.choice([12, 20, 40, 70]))
@@ -52,7 +52,7 @@ def rolled(seed: int, given: SampleSettings | None = None) -> Case:
     most, limits = _limits(roll)
     if roll.random() < 0.3:
         utilization = roll.choice([Utilization.USAGE, Utilization.MAX])
-        snapshot = replace(snapshot, measured=_measured(roll, snapshot))
+        snapshot = replace(snapshot, measured=_roll_usage(roll, snapshot))
     pools: tuple[Pool, ...] = ()
     if roll.random() < 0.3:
         nodes = roll.choice(["disk=ssd", "topology.kubernetes.io/zone=z1", "zone=z1", "!disk"])
@@ -103,7 +103,7 @@ def _limits(roll: random.Random) -> tuple[int | None, Limits]:
     )
 
 
-def _measured(roll: random.Random, snapshot: ClusterSnapshot) -> MeasuredUsage:
+def _roll_usage(roll: random.Random, snapshot: ClusterSnapshot) -> MeasuredUsage:
     """Of most pods what they use, of most nodes what they use besides."""
     pods = {
         (pod.namespace, pod.name): (

@@ -197,7 +197,7 @@ async def served(stage: Stage) -> AsyncGenerator[str]:
         yield f"http://{HERE}:{port}"
 
 
-async def asked(address: str, path: str, **options: Any) -> tuple[int, Any]:
+async def ask(address: str, path: str, **options: Any) -> tuple[int, Any]:
     """The status and the JSON of an answer."""
     async with aiohttp.ClientSession() as session, session.get(address + path, **options) as answer:
         return answer.status, await answer.json()

@@ -139,7 +139,7 @@ def token_of(space: Space, account: str, seconds: int = 3600) -> str:
     return token
 
 
-def resigned(cluster: ClusterUnderTest, token: str, seconds: int) -> str:
+def sign_again(cluster: ClusterUnderTest, token: str, seconds: int) -> str:
     """The same token as the real cluster would have made it so many seconds later, or earlier."""
     path = cluster.kubeconfig.parent / "pki" / "service-accounts.key"
     key = serialization.load_pem_private_key(path.read_bytes(), None)
@@ -147,16 +147,16 @@ def resigned(cluster: ClusterUnderTest, token: str, seconds: int) -> str:
     head, payload, _ = token.split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     claims |= {name: claims[name] + seconds for name in ("exp", "iat", "nbf")}
-    signed = f"{head}.{_packed(json.dumps(claims).encode())}"
+    signed = f"{head}.{_pack(json.dumps(claims).encode())}"
     one, other = decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-    return f"{signed}.{_packed(one.to_bytes(32, 'big') + other.to_bytes(32, 'big'))}"
+    return f"{signed}.{_pack(one.to_bytes(32, 'big') + other.to_bytes(32, 'big'))}"
 
 
-def _packed(raw: bytes) -> str:
+def _pack(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def allowed(space: Space, account: str, rule: Json, within: str = "") -> str:
+def allow(space: Space, account: str, rule: Json, within: str = "") -> str:
     """The token of an account that may do what a rule says, in one namespace: this one, if none is given.
 
     On the embedded cluster it is the token of a user with all rights.
@@ -175,10 +175,10 @@ def allowed(space: Space, account: str, rule: Json, within: str = "") -> str:
 
 
 @asynccontextmanager
-async def allowed_everywhere(space: Space, account: str, rule: Json) -> AsyncIterator[str]:
+async def allow_everywhere(space: Space, account: str, rule: Json) -> AsyncIterator[str]:
     """The same for what has no namespace; the role is gone at the end of the block."""
     if is_embedded(space.cluster):
-        yield allowed(space, account, rule)
+        yield allow(space, account, rule)
         return
     name = f"{space.name}-{account}"
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}

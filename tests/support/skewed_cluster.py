@@ -74,7 +74,7 @@ class SkewedCluster:
         yield daemon_set("agent")
         for number in range(mix.deployments):
             name = f"web-{number}"
-            yield from _protected(name, [{}, {"minAvailable": mix.replicas}, {"maxUnavailable": "25%"}], number)
+            yield from _budget_of(name, [{}, {"minAvailable": mix.replicas}, {"maxUnavailable": "25%"}], number)
             yield deployment(name, mix.replicas, cpu=mix.cpu)
         for number in range(mix.stateful_sets):
             yield budget(f"db-{number}", f"db-{number}", maxUnavailable=1)
@@ -107,7 +107,7 @@ class SkewedCluster:
             found = migrations(self.space)
             if not found or active(found):
                 return None
-            plan = planned(self.space.cluster.kubeconfig, config)
+            plan = plan_now(self.space.cluster.kubeconfig, config)
             return plan if not plan["moves"] and not active(migrations(self.space)) else None
 
         return until("the planner has nothing left to move", balanced, [controller], SECONDS_TO_BALANCE, every=0.5)
@@ -179,7 +179,7 @@ def app_of(migration: Json) -> str:
     return f"{kind}-{number}"
 
 
-def planned(kubeconfig: Path, config: Path) -> Json:
+def plan_now(kubeconfig: Path, config: Path) -> Json:
     """What `rescheduler plan` says now."""
     flags = ["--kubeconfig", str(kubeconfig), "--config", str(config), "-o", "json", "--exit-code"]
     done = rescheduler("plan", *flags)
@@ -189,7 +189,7 @@ def planned(kubeconfig: Path, config: Path) -> Json:
     return plan
 
 
-def landed(migration: Json, record: PodRecord) -> str:
+def landing_node(migration: Json, record: PodRecord) -> str:
     """The node on which the replacement came to stand; it may have been moved on since."""
     name = migration["status"]["replacement"]["name"]  # of its own: no other pod ever had it
     found = [each["object"] for each in record.events if name_of(each["object"]) == name]
@@ -197,7 +197,7 @@ def landed(migration: Json, record: PodRecord) -> str:
     return nodes[-1] if nodes else ""
 
 
-def _protected(name: str, ways: Sequence[dict[str, Any]], number: int) -> Iterator[Json]:
+def _budget_of(name: str, ways: Sequence[dict[str, Any]], number: int) -> Iterator[Json]:
     """The budget of a Deployment, if it has one: in turn by each of these ways."""
     way = ways[number % len(ways)]
     if way:

@@ -28,7 +28,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
+async def watch_cluster(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
     """All kinds that the garbage collector and the cordons need, known from the start."""
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         cache = ClusterCache("test")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.testbed import TestbedUnavailable, require_tool
-from tests.testbed.toolchain import Go, cache_folder, go_for, held
+from tests.testbed.toolchain import Go, cache_folder, go_for, hold_lock
 
 MODULES = Path(__file__).parent / "modules"
 DEFAULT_VERSION = "v1.37.1"
@@ -90,7 +90,7 @@ def binaries(version: str | None = None) -> Binaries:
     cache = cache_folder()
     kwok = Component(MODULES / "kwok", "sigs.k8s.io/kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
-        given = _given(Path(assets), version)
+        given = _find_given(Path(assets), version)
         return given if "kwok" in given.paths else Binaries(given.version, {**given.paths, **built(kwok, cache)})
     version = version or DEFAULT_VERSION
     if version not in versions():
@@ -118,7 +118,7 @@ def metrics_server() -> Path:
     return built(component, cache_folder())["metrics-server"]
 
 
-def _given(assets: Path, version: str | None) -> Binaries:
+def _find_given(assets: Path, version: str | None) -> Binaries:
     """What KUBEBUILDER_ASSETS points at. Parts of another version are not mixed in: only KWOK may be missing."""
     wanted = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
     found = {program: assets / program for program in wanted if os.access(assets / program, os.X_OK)}
@@ -142,7 +142,7 @@ def built(component: Component, cache: Path) -> dict[str, Path]:
     home = cache / component.key()
     if not home.exists():
         try:
-            with held(cache / f"{component.key()}.lock"):
+            with hold_lock(cache / f"{component.key()}.lock"):
                 if not home.exists():  # another run may have built it while we waited
                     _build(component, cache, home)
         except OSError as error:
@@ -174,7 +174,7 @@ def _go_build(go: Go, component: Component, into: Path) -> None:
     started = time.monotonic()
     with subprocess.Popen(command, cwd=component.folder, env=go.environment(), stderr=subprocess.PIPE) as build:
         try:
-            said = _watched(build, component, started)
+            said = _show_progress(build, component, started)
         except BaseException:
             build.kill()
             raise
@@ -182,7 +182,7 @@ def _go_build(go: Go, component: Component, into: Path) -> None:
         raise TestbedUnavailable(f"{component.title} can't be built:\n" + "\n".join(said))
 
 
-def _watched(build: subprocess.Popen[bytes], component: Component, started: float) -> deque[str]:
+def _show_progress(build: subprocess.Popen[bytes], component: Component, started: float) -> deque[str]:
     """Shows progress until the build closes its stderr; returns what it said last, for an error message."""
     assert build.stderr is not None
     os.set_blocking(build.stderr.fileno(), False)

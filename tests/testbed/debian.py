@@ -16,7 +16,7 @@ from tests.testbed import TestbedUnavailable
 from tests.testbed.toolchain import last_lines
 
 
-def unpacked(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
+def unpack(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
     """Each package's file, unpacked in `folder/tree`; the folder is emptied first; `cure` ends each error."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -24,7 +24,7 @@ def unpacked(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
     try:
         _run(download, folder, cure)
     except TestbedUnavailable:
-        if (before := _privileged()) is None:
+        if (before := _privilege_prefix()) is None:
             raise
         _run([*before, "apt-get", "update"], folder, cure)  # a fresh machine has no list of packages
         _run(download, folder, cure)
@@ -34,7 +34,7 @@ def unpacked(packages: Sequence[str], folder: Path, cure: str) -> list[Path]:
     return files
 
 
-def _privileged() -> list[str] | None:
+def _privilege_prefix() -> list[str] | None:
     """What stands before a command that only root may run; None without that right."""
     if os.geteuid() == 0:
         return []

@@ -24,7 +24,7 @@ NAME = "v1beta1.metrics.k8s.io"
 @contextlib.contextmanager
 def metered(cluster: ControlPlane) -> Iterator[Child]:
     """metrics.k8s.io is served in the block, and gone after it."""
-    child, port = _started(cluster)
+    child, port = _start(cluster)
     service = {
         "metadata": {"name": "metrics-server"},
         "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
@@ -41,7 +41,7 @@ def metered(cluster: ControlPlane) -> Iterator[Child]:
         child.kill()
 
 
-def _started(cluster: ControlPlane) -> tuple[Child, int]:
+def _start(cluster: ControlPlane) -> tuple[Child, int]:
     program = metrics_server()
     serving = cluster.serving_pair("metrics-server-serving", "metrics-server.kube-system.svc")
     # It reads nodes and pods, and asks the API server to authenticate and authorise its callers.

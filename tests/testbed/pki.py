@@ -40,7 +40,7 @@ class Authority:
         self._folder = folder
         self._bare = bare
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named("kube-rescheduler testbed")
+        self._name = _name("kube-rescheduler testbed")
         authority = _builder(self._name, self._name, self._key).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
@@ -50,10 +50,10 @@ class Authority:
         """For whatever listens on loopback under the names that a cluster calls its API server, or under others."""
         alternatives: list[x509.GeneralName] = [x509.DNSName(each) for each in (*SERVER_NAMES, *names)]
         alternatives.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        return self._issue(name, _named(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+        return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, *groups: str) -> Pair:
-        return self._issue(user.replace(":", "-"), _named(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH, [])
+        return self._issue(user.replace(":", "-"), _name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
     def signing_key(self, name: str) -> Pair:
         """A bare key pair, for service account tokens; its `certificate` is the public key."""
@@ -67,12 +67,12 @@ class Authority:
     def kubeconfig(self, path: Path, server: str, client: Pair) -> Path:
         """With the files' contents inside, so that it can be copied anywhere while the cluster lives."""
         entry = {
-            "certificate-authority-data": _encoded(self.certificate),
+            "certificate-authority-data": _encode(self.certificate),
             "server": server,
         }
         user = {
-            "client-certificate-data": _encoded(client.certificate),
-            "client-key-data": _encoded(client.key),
+            "client-certificate-data": _encode(client.certificate),
+            "client-key-data": _encode(client.key),
         }
         config = {
             "apiVersion": "v1",
@@ -96,7 +96,7 @@ class Authority:
         return Pair(self._write_certificate(file, builder, key), self._write_key(file, key))
 
     def _write_certificate(self, file: str, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> Path:
-        signed = (builder if self._bare else identified(builder, key, self._key)).sign(self._key, hashes.SHA256())
+        signed = (builder if self._bare else add_identifiers(builder, key, self._key)).sign(self._key, hashes.SHA256())
         path = self._folder / f"{file}.crt"
         path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         return path
@@ -112,7 +112,7 @@ class Authority:
         return path
 
 
-def _named(common_name: str, *organizations: str) -> x509.Name:
+def _name(common_name: str, *organizations: str) -> x509.Name:
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
@@ -130,7 +130,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
     )
 
 
-def identified(
+def add_identifiers(
     builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
     """With what strict verifiers (Python 3.13 and later) ask for: whose key it is, who signs it, what it is for.
@@ -148,5 +148,5 @@ def identified(
     )
 
 
-def _encoded(path: Path) -> str:
+def _encode(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()

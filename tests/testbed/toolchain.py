@@ -88,7 +88,7 @@ def last_lines(text: str, count: int = 20) -> str:
 
 
 @contextlib.contextmanager
-def held(lock: Path) -> Iterator[None]:
+def hold_lock(lock: Path) -> Iterator[None]:
     """One process at a time; the kernel lets go of the lock when the process ends, however it ends."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
@@ -100,7 +100,7 @@ def _from_pypi(needed: GoVersion, cache: Path) -> Path:
     """The newest patch of the minor version needed: a later minor may not build, or change, an older Kubernetes."""
     wanted = ".".join(str(number) for number in (*needed, 0, 0)[:3])
     home = cache / f"go-{wanted}"
-    with held(cache / f"go-{wanted}.lock"):
+    with hold_lock(cache / f"go-{wanted}.lock"):
         if not home.exists():
             partial = cache / f"go-{wanted}.partial"
             shutil.rmtree(partial, ignore_errors=True)

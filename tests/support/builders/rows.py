@@ -181,7 +181,7 @@ def pod(name: str, on: str = "", **options: Unpack[PodOptions]) -> Pod:
         name=name,
         uid=uid_of("Pod", namespace_name, name),
         shape=shape,
-        labels=_shared(options.get("labels", {})),
+        labels=_share(options.get("labels", {})),
         node=on,
         held=_requests(options["held"]) if "held" in options else shape.requests,
         owner=Owner(owner.kind, owner.name, owner.uid) if isinstance(owner, Workload) else owner,
@@ -191,7 +191,7 @@ def pod(name: str, on: str = "", **options: Unpack[PodOptions]) -> Pod:
         created=NOW - options.get("age", 3600.0),
         deleting=options.get("deleting", False),
         nominated=options.get("nominated", ""),
-        annotations=_shared(options.get("annotations", {})),
+        annotations=_share(options.get("annotations", {})),
         problem=options.get("problem", ""),
         ailment=_ailment(options, phase),
         trouble=_trouble(options),
@@ -279,7 +279,7 @@ def _requests(asked: Mapping[str, Amount]) -> Requests:
     return tuple((resource, number) for resource, number in found if number)
 
 
-def _shared(labels: Mapping[str, str]) -> Labels:
+def _share(labels: Mapping[str, str]) -> Labels:
     return _LABELS.setdefault(tuple(sorted(labels.items())), dict(labels))
 
 

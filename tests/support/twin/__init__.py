@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rescheduler.model.objects import Pod
 from tests.support.twin.after import keeps_rules
-from tests.support.twin.nodes import own_rules, ports_free, room, tolerated, wanted
+from tests.support.twin.nodes import matches_affinity, own_rules, ports_free, room, tolerates_taints
 from tests.support.twin.pods import affinity_holds, anti_affinity_holds
 from tests.support.twin.spreading import spread_holds
 from tests.support.twin.volumes import binding_holds, limits_hold, restrictions_hold, zones_hold
@@ -26,8 +26,8 @@ def refusals(world: World, pod: Pod, node_name: str) -> set[str]:
     # Nominated pods may come or not: company and evenness must hold either way.
     sure = World(world.snapshot, [place for place in world.placements if place[0].node])
     scheduler = {
-        "TaintToleration": tolerated(pod, node),
-        "NodeAffinity": wanted(pod, node),
+        "TaintToleration": tolerates_taints(pod, node),
+        "NodeAffinity": matches_affinity(pod, node),
         "NodeResourcesFit": room(world, pod, node),
         "NodePorts": ports_free(world, pod, node),
         "PodAffinity": affinity_holds(world, pod, node) and affinity_holds(sure, pod, node),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rescheduler.model.objects import Pod
 from tests.support.twin.pods import affinity_holds, beside_others
-from tests.support.twin.spreading import counted, hard_constraints, skew
+from tests.support.twin.spreading import hard_constraints, selects, skew
 from tests.support.twin.world import World
 
 
@@ -25,7 +25,7 @@ def _spread_kept(before: World, after: World, moved: Pod) -> bool:
         skew(after, holder, constraint) <= max(constraint.max_skew, skew(before, holder, constraint))
         for holder, _ in before.placed()
         for constraint in hard_constraints(holder)
-        if counted(holder, constraint, moved)
+        if selects(holder, constraint, moved)
     )
 
 

@@ -20,13 +20,13 @@ def own_rules(node: Node) -> set[str]:
     return {name for name, broken in rules.items() if broken}
 
 
-def tolerated(pod: Pod, node: Node) -> bool:
+def tolerates_taints(pod: Pod, node: Node) -> bool:
     """TaintToleration: every taint that forbids scheduling is tolerated by some toleration."""
     forbidding = [taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute")]
     return all(any(toleration.tolerates(taint) for toleration in pod.shape.tolerations) for taint in forbidding)
 
 
-def wanted(pod: Pod, node: Node) -> bool:
+def matches_affinity(pod: Pod, node: Node) -> bool:
     """NodeAffinity: the node selector holds, and so does one of the required terms, if there is such a list."""
     if any(node.labels.get(key) != value for key, value in pod.shape.node_selector):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.selector import Operator, Requirement, Selector
 from rescheduler.model.shape import SpreadConstraint
-from tests.support.twin.nodes import tolerated, wanted
+from tests.support.twin.nodes import matches_affinity, tolerates_taints
 from tests.support.twin.world import World
 
 
@@ -19,9 +19,9 @@ def hard_constraints(pod: Pod) -> list[SpreadConstraint]:
     return [constraint for constraint in pod.shape.spread if constraint.hard]
 
 
-def counted(holder: Pod, constraint: SpreadConstraint, other: Pod) -> bool:
+def selects(holder: Pod, constraint: SpreadConstraint, other: Pod) -> bool:
     """Whether the holder's constraint selects that pod, wherever it is: the selector, its matchLabelKeys filled."""
-    selector = filled(holder, constraint)
+    selector = fill_selector(holder, constraint)
     return selector is not None and other.namespace == holder.namespace and selector.matches(other.labels)
 
 
@@ -46,7 +46,7 @@ def global_minimum(counts: dict[str, int], constraint: SpreadConstraint) -> int:
     return 0 if len(counts) < constraint.min_domains else min(counts.values(), default=0)
 
 
-def filled(holder: Pod, constraint: SpreadConstraint) -> Selector | None:
+def fill_selector(holder: Pod, constraint: SpreadConstraint) -> Selector | None:
     """The constraint's selector, narrowed by those matchLabelKeys that its holder has; None still matches nothing."""
     if constraint.selector is None:
         return None
@@ -59,20 +59,20 @@ def _constraint_holds(world: World, pod: Pod, node: Node, constraint: SpreadCons
         return False
     counts = domain_counts(world, pod, constraint)
     there = counts.get(node.labels[constraint.topology_key], 0)
-    itself = 1 if counted(pod, constraint, pod) else 0
+    itself = 1 if selects(pod, constraint, pod) else 0
     return there + itself - global_minimum(counts, constraint) <= constraint.max_skew
 
 
 def _eligible(holder: Pod, constraint: SpreadConstraint, node: Node) -> bool:
     if any(other.topology_key not in node.labels for other in hard_constraints(holder)):
         return False
-    if constraint.honor_affinity and not wanted(holder, node):
+    if constraint.honor_affinity and not matches_affinity(holder, node):
         return False
-    return not constraint.honor_taints or tolerated(holder, node)
+    return not constraint.honor_taints or tolerates_taints(holder, node)
 
 
 def _matching_pods(world: World, holder: Pod, constraint: SpreadConstraint, node: Node) -> int:
     """Pods there that count; the scheduler counts none at all for a selector that selects everything."""
-    if filled(holder, constraint) == Selector():
+    if fill_selector(holder, constraint) == Selector():
         return 0
-    return sum(not pod.deleting and counted(holder, constraint, pod) for pod in world.pods_on(node.name))
+    return sum(not pod.deleting and selects(holder, constraint, pod) for pod in world.pods_on(node.name))

@@ -20,7 +20,7 @@ from rescheduler.admission.extender import Extender
 from rescheduler.admission.server import Address, AdmissionServer, CertificateSource, Handler, ServerLimits
 from rescheduler.admission.webhook import PodMutator
 from tests.support.examples import examples
-from tests.support.raw_http import HOST, asked, resident
+from tests.support.raw_http import HOST, resident, send
 from tests.unit.admission.worlds import NOW, WEB, World, record, reference
 
 REVIEWS = examples(few=500, many=5000)
@@ -147,7 +147,7 @@ async def test_many_reviews_of_garbage() -> None:
         async def caller() -> None:
             for number in numbers:
                 sent = rng.choice(KINDS)(rng)
-                answer = await asked(port, sent)
+                answer = await send(port, sent)
                 if answer:
                     status = int(answer.split()[1])
                     statuses[status] += 1
@@ -161,7 +161,7 @@ async def test_many_reviews_of_garbage() -> None:
             for _ in range(CALLERS):
                 group.create_task(caller())
         body = json.dumps(REVIEW).encode()
-        answer = await asked(port, head(rng, len(body), path="/mutate") + body)
+        answer = await send(port, head(rng, len(body), path="/mutate") + body)
         assert answer.startswith(b"HTTP/1.1 200")
         assert b"JSONPatch" in answer
     assert {200, 400, 404, 405, 413, 415} <= set(statuses)

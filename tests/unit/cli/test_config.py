@@ -12,7 +12,7 @@ import rescheduler.strategies
 from rescheduler.cli.main import root
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load_defaults, load_file
-from tests.support.configs import KNOWN, loaded, native, seed
+from tests.support.configs import KNOWN, native, parse, plugin_form
 
 _THREE = "enabledStrategies: [LoadBalancing, ResourceOptimization, NodeMaintenance]"
 
@@ -39,7 +39,7 @@ def _file(folder: Path, content: str | bytes, name: str = "c.yaml") -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (seed(_THREE), "ok (KubeSchedulerConfiguration, 3 strategies)"),
+        (plugin_form(_THREE), "ok (KubeSchedulerConfiguration, 3 strategies)"),
         (native("enabledStrategies: [LoadBalancing]"), "ok (ReschedulerConfiguration, 1 strategy)"),
         ("\ufeff" + native("enabledStrategies: []"), "ok (ReschedulerConfiguration, 0 strategies)"),
         (
@@ -92,12 +92,12 @@ def test_standard_input_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPat
 def test_show_prints_the_defaults_when_no_file_is_given() -> None:
     result = _run("show")
     assert result.exit_code == 0
-    assert loaded(result.stdout) == load_defaults(KNOWN)
+    assert parse(result.stdout) == load_defaults(KNOWN)
 
 
 def test_show_prints_the_effective_configuration_as_yaml_or_json(tmp_path: Path) -> None:
-    path = _file(tmp_path, seed("cpuThreshold: 70"))
-    expected = loaded(seed("cpuThreshold: 70"))
+    path = _file(tmp_path, plugin_form("cpuThreshold: 70"))
+    expected = parse(plugin_form("cpuThreshold: 70"))
     assert _run("show", "--config", path).stdout == expected.effective_yaml()
     for output in (("-o", "json"), ("-ojson",), ("--output=json",)):
         assert json.loads(_run("show", "--config", path, *output).stdout) == expected.effective()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rescheduler.config.live import RESTART_ONLY, keep_restart_only, list_changes
 from rescheduler.config.schema import Configuration, Fields
-from tests.support.configs import loaded, native
+from tests.support.configs import native, parse
 
 _TEXTS = {
     "web": ("", "web: {port: 8080}", "web: {page: false, bindAddress: 127.0.0.1}"),
@@ -24,7 +24,7 @@ _TEXTS = {
     "recovery": ("", "recovery: {enabled: false}"),
 }
 _configurations = st.tuples(*map(st.sampled_from, _TEXTS.values())).map(
-    lambda lines: loaded(native("\n".join(line for line in lines if line)))
+    lambda lines: parse(native("\n".join(line for line in lines if line)))
 )
 
 
@@ -46,7 +46,7 @@ def test_what_waits_for_a_restart_are_sections_that_exist() -> None:
     ],
 )  # fmt: skip
 def test_fields_that_wait_are_named_one_by_one(body: str, waiting: tuple[str, ...]) -> None:
-    assert keep_restart_only(loaded(native()), loaded(native(body)))[1] == waiting
+    assert keep_restart_only(parse(native()), parse(native(body)))[1] == waiting
 
 
 @given(_configurations, _configurations)
@@ -58,13 +58,13 @@ def test_all_is_taken_over_but_what_waits(running: Configuration, wanted: Config
     assert taken.settings == wanted.settings
     assert waiting == list_changes(taken, wanted)
     assert (waiting == ()) == (taken == wanted)
-    assert loaded(taken.effective_yaml()) == taken, "what is in force is itself a sound configuration"
+    assert parse(taken.effective_yaml()) == taken, "what is in force is itself a sound configuration"
 
 
 def test_changes_are_named_by_field_down_to_a_strategys_setting() -> None:
     before, after = (
-        loaded(native()),
-        loaded(native("excludedNamespaces: []\nstrategies: {LoadBalancing: {maxRounds: 3}}")),
+        parse(native()),
+        parse(native("excludedNamespaces: []\nstrategies: {LoadBalancing: {maxRounds: 3}}")),
     )
     assert list_changes(before, after) == ("excludedNamespaces", "strategies.LoadBalancing.maxRounds")
     assert list_changes(after, after) == ()

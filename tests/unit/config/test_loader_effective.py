@@ -15,7 +15,7 @@ from rescheduler.config.validate import Model, fields_by_name, item_model, neste
 from rescheduler.model.time import format_duration
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import settings_by_name
-from tests.support.configs import KNOWN, loaded, native, seed
+from tests.support.configs import KNOWN, native, parse, plugin_form
 
 _durations = st.integers(1000, 10**9).map(lambda milliseconds: format_duration(milliseconds / 1000))
 _percents = st.one_of(st.integers(1, 100), st.floats(0, 100, exclude_min=True))
@@ -89,8 +89,8 @@ _files = _some(
 @settings(deadline=None)
 @given(_files)
 def test_the_effective_configuration_loads_again_to_the_same(data: dict[str, object]) -> None:
-    config = loaded(native(dump_document(data) if data else ""))
-    again = loaded(config.effective_yaml())
+    config = parse(native(dump_document(data) if data else ""))
+    again = parse(config.effective_yaml())
     assert again == config
     assert again.policy() == config.policy()
     assert again.fields.migration == config.fields.migration
@@ -106,16 +106,16 @@ def test_the_effective_configuration_shows_every_field() -> None:
 
 
 def test_an_inherited_setting_is_not_printed_so_that_it_goes_on_following_its_source() -> None:
-    text = loaded(native("cpuThreshold: 70")).effective_yaml()
+    text = parse(native("cpuThreshold: 70")).effective_yaml()
     assert (
-        loaded(text.replace("cpuThreshold: 70", "cpuThreshold: 60")).policy()
-        == loaded(native("cpuThreshold: 60")).policy()
+        parse(text.replace("cpuThreshold: 70", "cpuThreshold: 60")).policy()
+        == parse(native("cpuThreshold: 60")).policy()
     )
 
 
 def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
     config = override(
-        loaded(seed("cpuThreshold: 60\nmemoryThreshold: 50")),
+        parse(plugin_form("cpuThreshold: 60\nmemoryThreshold: 50")),
         {
             "cpuThreshold": 70.0,
             "memoryThreshold": None,
@@ -132,19 +132,19 @@ def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
 
 
 def test_a_flag_for_another_field_leaves_the_temporary_budget_as_it_is() -> None:
-    config = loaded(native("migration: {temporaryBudget: {maxUnavailable: 25%}}"))
+    config = parse(native("migration: {temporaryBudget: {maxUnavailable: 25%}}"))
     assert override(config, {"cpuThreshold": 70.0}).fields.migration == config.fields.migration
 
 
 def test_a_strategys_own_setting_in_the_file_stays_under_a_flag_for_the_field() -> None:
-    config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}"))
+    config = parse(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}"))
     policy = override(config, {"cpuThreshold": 70.0}).policy()
     assert policy.strategy_settings["ResourceOptimization"]["cpu_threshold"] == 60
     assert policy.node_thresholds.cpu == 70
 
 
 def test_no_flags_change_nothing() -> None:
-    config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}\nmaxReschedulePods: unlimited"))
+    config = parse(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}\nmaxReschedulePods: unlimited"))
     assert override(config, {"cpuThreshold": None}) == config
 
 
@@ -212,7 +212,7 @@ def test_settings_that_are_lists_of_sections_have_one_of_their_own() -> None:
 
 def test_the_examples_of_the_reference_load() -> None:
     assert POOLS_EXAMPLE in reference_markdown(KNOWN)
-    assert [pool.name for pool in loaded(POOLS_EXAMPLE, settings_by_name()).fields.pools] == ["batch", "gpu"]
+    assert [pool.name for pool in parse(POOLS_EXAMPLE, settings_by_name()).fields.pools] == ["batch", "gpu"]
     for example in (NATIVE_EXAMPLE, SCHEDULER_EXAMPLE):
         assert example in reference_markdown(KNOWN)
-        assert loaded(example).fields.enabled_strategies
+        assert parse(example).fields.enabled_strategies

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.configs import KNOWN, NATIVE_HEADER, SEED_HEADER, errors_of, loaded, native, seed
+from tests.support.configs import KNOWN, NATIVE_HEADER, SEED_HEADER, errors_of, native, parse, plugin_form
 
 _ARGS = "profiles[1].pluginConfig[1].args"
 _ALL = (
@@ -49,7 +49,7 @@ profiles:
 
 
 def test_the_seeds_example_is_accepted_as_it_stands() -> None:
-    config = loaded(_SEED_000)
+    config = parse(_SEED_000)
     assert config.kind == "KubeSchedulerConfiguration"
     assert config.fields.enabled_strategies == ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
     assert config.fields.leader_election.leader_elect is False
@@ -58,23 +58,23 @@ def test_the_seeds_example_is_accepted_as_it_stands() -> None:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta3"])
 def test_each_version_of_the_schedulers_configuration_is_accepted(version: str) -> None:
-    assert loaded(seed().replace("k8s.io/v1", f"k8s.io/{version}")).policy() == loaded(native()).policy()
+    assert parse(plugin_form().replace("k8s.io/v1", f"k8s.io/{version}")).policy() == parse(native()).policy()
 
 
 def test_both_forms_and_json_give_equal_configurations() -> None:
-    plain = loaded(native(_PLANNING + "leaderElection: {leaseDuration: 20s}\n"))
-    assert loaded(seed(_PLANNING, "leaderElection: {leaseDuration: 20s}")) == plain
-    assert loaded(json.dumps(plain.effective())) == plain
+    plain = parse(native(_PLANNING + "leaderElection: {leaseDuration: 20s}\n"))
+    assert parse(plugin_form(_PLANNING, "leaderElection: {leaseDuration: 20s}")) == plain
+    assert parse(json.dumps(plain.effective())) == plain
 
 
 def test_args_may_carry_their_own_type() -> None:
     args = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: ReschedulerArgs\ncpuThreshold: 70\n"
-    assert loaded(seed(args)).fields.cpu_threshold == 70
+    assert parse(plugin_form(args)).fields.cpu_threshold == 70
 
 
 @pytest.mark.parametrize("args", ["null", "{}", ""])
 def test_a_plugin_without_args_has_the_defaults(args: str) -> None:
-    assert loaded(seed(args)) == loaded(native())
+    assert parse(plugin_form(args)) == parse(native())
 
 
 def test_what_belongs_to_the_scheduler_is_left_alone() -> None:
@@ -82,30 +82,34 @@ def test_what_belongs_to_the_scheduler_is_left_alone() -> None:
         "parallelism: lots\nextenders: 3\nleaderElection: {resourceLock: leases, leaseDuration: 20s}\n"
         "clientConnection: {qps: -1, burst: many, contentType: x, kubeconfig: /k}\n"
     )
-    fields = loaded(seed(top=top)).fields
+    fields = parse(plugin_form(top=top)).fields
     assert fields.leader_election.lease_duration == 20
     assert (fields.client_connection.kubeconfig, fields.client_connection.qps) == ("/k", None)
 
 
 def test_the_schedulers_own_lease_is_never_taken() -> None:
-    ours = loaded(native()).fields.leader_election.resource_name
+    ours = parse(native()).fields.leader_election.resource_name
     assert (
-        loaded(seed(top="leaderElection: {resourceName: kube-scheduler}")).fields.leader_election.resource_name == ours
+        parse(plugin_form(top="leaderElection: {resourceName: kube-scheduler}")).fields.leader_election.resource_name
+        == ours
     )
-    assert loaded(seed(top="leaderElection: {resourceName: mine}")).fields.leader_election.resource_name == "mine"
+    assert parse(plugin_form(top="leaderElection: {resourceName: mine}")).fields.leader_election.resource_name == "mine"
 
 
 @pytest.mark.parametrize(
     ("text", "errors"),
     [
-        (seed("cpuThreshold: 180"), [f"{_ARGS}.cpuThreshold: 180 is not between 0 and 100"]),
-        (seed("leaderElection: {}"), [f"{_ARGS}.leaderElection: belongs at the top of the file, not in args"]),
-        (seed("[a]"), [f"{_ARGS}: is a list, expected a mapping"]),
+        (plugin_form("cpuThreshold: 180"), [f"{_ARGS}.cpuThreshold: 180 is not between 0 and 100"]),
         (
-            seed(top="leaderElection: {leaderElect: 1}"),
+            plugin_form("leaderElection: {}"),
+            [f"{_ARGS}.leaderElection: belongs at the top of the file, not in args"],
+        ),
+        (plugin_form("[a]"), [f"{_ARGS}: is a list, expected a mapping"]),
+        (
+            plugin_form(top="leaderElection: {leaderElect: 1}"),
             ["leaderElection.leaderElect: 1 is a number, expected true or false"],
         ),
-        (seed(top="leaderElection: yes"), ["leaderElection: true is a boolean, expected a mapping"]),
+        (plugin_form(top="leaderElection: yes"), ["leaderElection: true is a boolean, expected a mapping"]),
         (SEED_HEADER, [f"profiles: {_NONE}: add one, with its args, to profiles[0].pluginConfig"]),
         (SEED_HEADER + "profiles: 3", ["profiles: 3 is a number, expected a list: put it in [ ]"]),
         (SEED_HEADER + "profiles: [{pluginConfig: {}}]", ["profiles[0].pluginConfig: is a mapping, expected a list"]),
@@ -133,7 +137,7 @@ def test_an_error_in_the_seeds_form_names_the_place_in_that_file(text: str, erro
 
 
 def test_an_unknown_arg_lists_only_what_args_may_hold() -> None:
-    (error,) = errors_of(seed("cpuTreshold: 1"))
+    (error,) = errors_of(plugin_form("cpuTreshold: 1"))
     assert error.startswith(
         f"{_ARGS}.cpuTreshold: is not a known field, did you mean cpuThreshold? allowed here: resch"
     )
@@ -147,7 +151,7 @@ def test_an_unknown_arg_lists_only_what_args_may_hold() -> None:
         ("kind: ReschedulerConfiguration", ["apiVersion: is missing; accepted: rescheduler.io/v1alpha1"]),
         ("apiVersion: rescheduler.io/v1alpha1", ["kind: is missing; accepted: ReschedulerConfiguration"]),
         (
-            seed().replace("apiVersion", "apiversion", 1),
+            plugin_form().replace("apiVersion", "apiversion", 1),
             [f"apiVersion: is missing (apiversion is not it); accepted: {_SEEDS}"],
         ),
         ("apiVersion: [v1]\nkind: ReschedulerConfiguration", ["apiVersion: is a list, expected a string"]),
@@ -191,5 +195,5 @@ def test_a_wrong_version_does_not_hide_errors_in_the_fields() -> None:
 def test_no_strategies_known_is_said() -> None:
     (error,) = errors_of(native("enabledStrategies: [LoadBalancing]"), {})
     assert error.endswith("is not a known strategy; none are known")
-    assert loaded(native("enabledStrategies: []"), {}).policy().strategy_settings == {}
-    assert set(loaded(native()).settings) == set(KNOWN)
+    assert parse(native("enabledStrategies: []"), {}).policy().strategy_settings == {}
+    assert set(parse(native()).settings) == set(KNOWN)

@@ -11,7 +11,7 @@ from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.recovery.settings import RecoverySettings as Recovering
-from tests.support.configs import KNOWN, errors_of, loaded, native
+from tests.support.configs import KNOWN, errors_of, native, parse
 
 _COUNT = "an integer of at least 0 or the word unlimited"
 _POSITIVE = "an integer of at least 1 or the word unlimited"
@@ -22,7 +22,7 @@ _QUOTES = "expected a string: put it in quotes"
 
 
 def test_nothing_given_is_the_defaults_of_the_design() -> None:
-    config = loaded(native())
+    config = parse(native())
     assert config == load_defaults(KNOWN)
     fields = config.fields
     assert fields.rescheduling_interval == 30
@@ -217,7 +217,7 @@ def test_a_wrong_name_is_refused_with_a_hint_and_what_is_allowed(body: str, star
     ],
 )
 def test_one_port_is_fine_where_only_one_server_listens_at_an_address(body: str) -> None:
-    assert loaded(native(body)).fields.web.port == 9443
+    assert parse(native(body)).fields.web.port == 9443
 
 
 def test_every_error_is_reported_at_once_in_the_order_of_the_file() -> None:
@@ -248,12 +248,12 @@ def test_control_characters_of_a_file_never_reach_the_terminal() -> None:
     ],
 )
 def test_limits_reach_the_policy(body: str, limits: tuple[int | None, Limits]) -> None:
-    policy = loaded(native(body)).policy()
+    policy = parse(native(body)).policy()
     assert (policy.max_reschedule_pods, policy.limits) == limits
 
 
 def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
-    policy = loaded(
+    policy = parse(
         native(
             "enabledStrategies: []\ncpuThreshold: 70\nmemoryThreshold: 60.5\nexcludedNamespaces: [a, b]\n"
             "excludedPodSelector: app=db\nminPodAge: '0'\ncoolDown: 1h30m\nallow: {jobs: true, singleReplica: true}\n"
@@ -276,7 +276,7 @@ def test_the_default_manner_and_concurrency_are_those_of_the_model() -> None:
 
 
 def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
-    config = loaded(
+    config = parse(
         native(
             "recovery:\n  {enabled: false, crashRestarts: 1, failedReasons: [Evicted], startTimeout: 1m,\n"
             "  imagePullTimeout: 2m, nodeNotReady: 3m, delay: 0s, sameNodeDelay: 6m, clearAfter: 4m,\n"
@@ -287,11 +287,11 @@ def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
         enabled=False, crash_restarts=1, failed_reasons=("Evicted",), start_timeout=60, image_pull_timeout=120,
         node_not_ready=180, delay=0, same_node_delay=360, clear_after=240, forget_after=300, fault_nodes=2,
     )  # fmt: skip
-    assert loaded(native("")).fields.recovery == Recovering()
+    assert parse(native("")).fields.recovery == Recovering()
 
 
 def test_all_that_migrations_are_told_reaches_them() -> None:
-    config = loaded(
+    config = parse(
         native(
             "migration:\n  {timeout: 1m, attempts: 1, retryDelay: 1s, maxRetryDelay: 2s, evictionGracePeriod: 0s,\n"
             "   restoreAfter: 3s, keepFinished: 0s, shutdownGracePeriod: 5s,\n"
@@ -315,9 +315,9 @@ def test_all_that_migrations_are_told_reaches_them() -> None:
 
 @pytest.mark.parametrize(("text", "limit"), [("3", 3), ("10%", "10%"), ("'050%'", "50%"), ("unlimited", None)])
 def test_of_one_workload_so_many_or_such_a_share_move_at_once(text: str, limit: int | str | None) -> None:
-    config = loaded(native(f"migration: {{concurrency: {{perWorkload: {text}}}}}"))
+    config = parse(native(f"migration: {{concurrency: {{perWorkload: {text}}}}}"))
     assert config.fields.migration.concurrency.per_workload == limit
-    assert loaded(config.effective_yaml()) == config
+    assert parse(config.effective_yaml()) == config
 
 
 @pytest.mark.parametrize(
@@ -346,12 +346,12 @@ def test_what_is_no_number_and_no_share_of_a_workload_is_refused(text: str, erro
 def test_a_temporary_budget_says_one_thing_and_one_pod_at_least_where_it_says_nothing(
     text: str, budget: dict[str, object]
 ) -> None:
-    assert loaded(native(f"migration: {{temporaryBudget: {text}}}")).fields.migration.temporary_budget.spec() == budget
+    assert parse(native(f"migration: {{temporaryBudget: {text}}}")).fields.migration.temporary_budget.spec() == budget
 
 
 @pytest.mark.parametrize("text", ["''", "' '"])
 def test_an_empty_selector_excludes_nothing(text: str) -> None:
-    assert loaded(native(f"excludedPodSelector: {text}")).policy().excluded_pods is None
+    assert parse(native(f"excludedPodSelector: {text}")).policy().excluded_pods is None
 
 
 def test_null_means_not_given_everywhere() -> None:
@@ -360,7 +360,7 @@ def test_null_means_not_given_everywhere() -> None:
         "strategies:\n  LoadBalancing:\n  ResourceOptimization: {order: null, cpuThreshold: ~}\n"
         "leaderElection: {leaderElect: null}\n"
     )
-    assert loaded(native(body)) == load_defaults(KNOWN)
+    assert parse(native(body)) == load_defaults(KNOWN)
 
 
 def _settings(config: Configuration, strategy: str) -> dict[str, object]:
@@ -368,14 +368,14 @@ def _settings(config: Configuration, strategy: str) -> dict[str, object]:
 
 
 def test_a_top_level_threshold_is_the_default_of_the_strategies() -> None:
-    config = loaded(native("cpuThreshold: 70"))
+    config = parse(native("cpuThreshold: 70"))
     assert _settings(config, "ResourceOptimization") == {"cpu_threshold": 70, "memory_threshold": 80, "order": ("cpu",)}
     assert _settings(config, "LoadBalancing") == {"imbalance_threshold": 20, "max_rounds": 5}
     assert _settings(config, "NodeMaintenance") == {}
 
 
 def test_a_strategys_own_setting_overrides_the_top_level() -> None:
-    config = loaded(native("cpuThreshold: 70\nstrategies: {ResourceOptimization: {cpuThreshold: 60, order: [a, b]}}"))
+    config = parse(native("cpuThreshold: 70\nstrategies: {ResourceOptimization: {cpuThreshold: 60, order: [a, b]}}"))
     expected = {"cpu_threshold": 60, "memory_threshold": 80, "order": ("a", "b")}
     assert _settings(config, "ResourceOptimization") == expected
     assert config.policy().node_thresholds.cpu == 70
@@ -397,7 +397,7 @@ def test_an_inherited_value_that_a_strategy_refuses_is_blamed_on_its_source() ->
 
 def test_a_required_setting_is_asked_for_only_where_the_strategy_is_used() -> None:
     known: dict[str, type[StrategySettings]] = {"Demanding": Demanding, **KNOWN}
-    assert "Demanding" not in loaded(native(), known).settings
+    assert "Demanding" not in parse(native(), known).settings
     error = "strategies.Demanding.zone: is required"
     assert errors_of(native("enabledStrategies: [Demanding]"), known) == [error]
     assert errors_of(native("strategies: {Demanding: {}}"), known) == [error]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.policy import Filters, NoEviction, Timing
-from tests.support.configs import errors_of, loaded, native, seed
+from tests.support.configs import errors_of, native, parse, plugin_form
 
 WHEN = """
 when:
@@ -33,7 +33,7 @@ filters:
 
 
 def test_nothing_given_is_always_and_everything() -> None:
-    policy = loaded(native()).policy()
+    policy = parse(native()).policy()
     assert policy.when == Timing()
     assert policy.filters == Filters()
 
@@ -41,16 +41,16 @@ def test_nothing_given_is_always_and_everything() -> None:
 def test_windows_are_in_their_time_zone() -> None:
     windows = ("Mon-Fri 22:00-05:00", "Sat,Sun")
     wanted = Timing(windows, "Europe/Berlin", 12, 3, 300.0)
-    assert loaded(native(WHEN)).policy().when == wanted
-    assert loaded(seed(WHEN)).policy().when == wanted
+    assert parse(native(WHEN)).policy().when == wanted
+    assert parse(plugin_form(WHEN)).policy().when == wanted
     unlimited = "when: {movesPerHour: unlimited, movesPerHourPerNamespace: unlimited}"
-    assert loaded(native(unlimited)).policy().when == Timing()
+    assert parse(native(unlimited)).policy().when == Timing()
     assert not Timing().limits
-    assert loaded(native("when: {movesPerHourPerNamespace: 1}")).policy().when.limits
+    assert parse(native("when: {movesPerHourPerNamespace: 1}")).policy().when.limits
 
 
 def test_filters_are_those_of_the_model() -> None:
-    assert loaded(native(FILTERS)).policy().filters == Filters(
+    assert parse(native(FILTERS)).policy().filters == Filters(
         namespaces=("shop",),
         namespace_selector="team=shop",
         pod_selector="tier in (web)",
@@ -64,13 +64,13 @@ def test_filters_are_those_of_the_model() -> None:
         no_eviction_policy=NoEviction.MANDATORY,
         honour_evict_mark=False,
     )
-    assert loaded(native("filters: {priorityThreshold: high}")).policy().filters.priority_threshold == "high"
+    assert parse(native("filters: {priorityThreshold: high}")).policy().filters.priority_threshold == "high"
 
 
 @pytest.mark.parametrize("body", [WHEN, FILTERS, "filters: {priorityThreshold: high}"])
 def test_what_is_printed_means_the_same(body: str) -> None:
-    config = loaded(native(body))
-    assert loaded(config.effective_yaml()) == config
+    config = parse(native(body))
+    assert parse(config.effective_yaml()) == config
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.gain import MoveSide, RealisedGains, gain_of
 from tests.support.builders import cluster, deployment, node, pod
-from tests.support.planning import BALANCING, MAINTENANCE, OPTIMIZATION, carried_out, planned
+from tests.support.planning import BALANCING, MAINTENANCE, OPTIMIZATION, carry_out, planned
 
 amounts = st.tuples(st.integers(0, 10**6), st.integers(0, 10**12)).map(np.array)
 wholes = st.tuples(st.integers(1, 10**6), st.integers(1, 10**12)).map(np.array)
@@ -73,7 +73,7 @@ def test_what_a_plan_of_one_move_predicts_comes_true_if_nothing_else_happens(
 ) -> None:
     snapshot = hot(pods, targets)
     plan = planned(snapshot, strategy, max_moves=1)
-    then = carried_out(snapshot, plan)
+    then = carry_out(snapshot, plan)
     for move in plan.moves:
         moved = next(each for each in then.pods if each.name == move.pod)
         assert move.gain is not None

@@ -14,7 +14,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.outcomes import assess_outcomes, verdict_of
 from tests.support.builders import NOW, cluster, node, pod, statefulset
 from tests.support.generated import clusters
-from tests.support.planning import BALANCING, OPTIMIZATION, carried_out, planned
+from tests.support.planning import BALANCING, OPTIMIZATION, carry_out, planned
 from tests.support.pod_migrations import replace
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, UNKNOWN, move
 
@@ -140,7 +140,7 @@ def test_a_plan_that_is_carried_out_to_the_letter_comes_true_move_by_move(snapsh
     snapshot = replace(snapshot, pods=steady)
     plan = planned(snapshot, OPTIMIZATION, BALANCING, cpu=50, memory=50, imbalance=5)
     made = as_migrations(plan)
-    found = assess_outcomes(carried_out(snapshot, plan), Policy(), made, made, frozenset(), NOW)
+    found = assess_outcomes(carry_out(snapshot, plan), Policy(), made, made, frozenset(), NOW)
     assert [each.gain for each in found] == [pytest.approx(each.gain, abs=0.011) for each in plan.moves]
     assert {each.verdict for each in found} <= {PAID}
 
@@ -152,7 +152,7 @@ def test_moves_that_level_two_nodes_together_have_all_paid() -> None:
     )
     plan = planned(before, BALANCING, imbalance=1)
     made = as_migrations(plan)
-    found = assess_outcomes(carried_out(before, plan), Policy(), made, made, frozenset(), NOW)
+    found = assess_outcomes(carry_out(before, plan), Policy(), made, made, frozenset(), NOW)
     assert [each.gain for each in found] == [each.gain for each in plan.moves] == [10.0, 10.0, 10.0]
 
 

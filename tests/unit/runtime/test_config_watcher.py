@@ -21,7 +21,7 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.policy import Policy
 from rescheduler.runtime.config_watcher import ConfigWatcher, ReloadResult
-from tests.support.config_volumes import ConfigVolume, replaced
+from tests.support.config_volumes import ConfigVolume, replace_file
 from tests.support.configs import KNOWN, native
 from tests.support.examples import examples
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_written_in_place_is_taken_over_when_it_holds_still(path:
 
 def test_a_file_that_an_editor_renames_over_the_old_one_is_taken_over(path: Path) -> None:
     stage = Stage(path)
-    replaced(path, AT_70)
+    replace_file(path, AT_70)
     assert stage.look() == [ReloadResult.ACCEPTED]
     assert stage.threshold == 70.0
 

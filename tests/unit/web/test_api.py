@@ -23,7 +23,7 @@ from rescheduler.model.migration import (
 )
 from rescheduler.model.plan import Method
 from tests.support.pod_migrations import migration_spec, replace
-from tests.support.showing import IDENTITY, NOW, Stage, asked, served
+from tests.support.showing import IDENTITY, NOW, Stage, ask, served
 
 ZONE = "topology.kubernetes.io/zone"
 PATHS = ("overview", "nodes", "nodes/a", "spread", "plan", "migrations", "pods/shop/web-1", "search?q=web", "config")
@@ -60,7 +60,7 @@ async def address() -> AsyncGenerator[str]:
 async def test_the_overview_says_who_we_are_and_how_the_cluster_stands() -> None:
     made = stage(pause=PauseDetails("jane", NOW - 60, "maintenance"), local=True)
     async with served(made) as address:
-        status, found = await asked(address, "/api/overview")
+        status, found = await ask(address, "/api/overview")
     assert status == 200
     assert found["replica"] == {"identity": IDENTITY, "leading": True, "leader": IDENTITY}
     assert found["paused"] == {"by": "jane", "since": NOW - 60, "reason": "maintenance"}
@@ -80,17 +80,17 @@ async def test_the_overview_says_whether_a_time_window_is_open_and_until_when() 
     """NOW is Friday, 2027-01-15, at 08:00."""
     made = stage(overrides={"when": {"windows": ["Fri 10:00-12:00"], "timeZone": "Europe/Berlin"}})
     async with served(made) as address:
-        _, found = await asked(address, "/api/overview")
+        _, found = await ask(address, "/api/overview")
     assert found["window"] == {
         "open": False, "until": NOW + 3600, "windows": ["Fri 10:00-12:00"], "timeZone": "Europe/Berlin",
     }  # fmt: skip
     async with served(stage()) as address:
-        _, found = await asked(address, "/api/overview")
+        _, found = await ask(address, "/api/overview")
     assert found["window"] is None
 
 
 async def test_nodes_come_as_columns_in_the_order_of_their_names(address: str) -> None:
-    status, found = await asked(address, "/api/nodes")
+    status, found = await ask(address, "/api/nodes")
     assert status == 200
     assert found["names"] == ["a", "b", "c"]
     assert found["cpu"] == [90.0, 0.0, 25.0]
@@ -107,13 +107,13 @@ async def test_a_move_under_way_marks_its_two_nodes() -> None:
     way = MigrationStatus(phase=Phase.IN_PROGRESS, step="Mark", method=Method.HANDOFF, source="a", target="b")
     made.migration("m", migration_spec("web-1"), way)
     async with served(made) as address:
-        assert (await asked(address, "/api/nodes"))[1]["state"] == [32, 64, 10]
+        assert (await ask(address, "/api/nodes"))[1]["state"] == [32, 64, 10]
         made.migration("m", migration_spec("web-1"), MigrationStatus(phase=Phase.COMPLETED, source="a", target="b"))
-        assert (await asked(address, "/api/nodes"))[1]["state"] == [0, 0, 10]
+        assert (await ask(address, "/api/nodes"))[1]["state"] == [0, 0, 10]
 
 
 async def test_a_node_tells_its_pods_and_what_objects_to_moving_each(address: str) -> None:
-    status, found = await asked(address, "/api/nodes/a")
+    status, found = await ask(address, "/api/nodes/a")
     assert status == 200
     assert found["allocatable"] == {"cpu": 4000, "memory": 8 * 2**30, "pods": 110}
     assert found["used"] == {"cpu": 3600, "memory": 3 * 512 * 2**20, "pods": 3}
@@ -123,21 +123,21 @@ async def test_a_node_tells_its_pods_and_what_objects_to_moving_each(address: st
         "namespace": "shop", "name": "web-0", "workload": "Deployment/web", "cpu": 1200, "phase": "Running",
         "ready": True, "guard": "",
     }  # fmt: skip
-    control = (await asked(address, "/api/nodes/c"))[1]
+    control = (await ask(address, "/api/nodes/c"))[1]
     assert control["states"] == ["cordoned", "control plane"]
     assert (control["pods"][0]["guard"], control["pods"][0]["workload"]) == ("ExcludedNamespace", "")
-    assert (await asked(address, "/api/nodes/b"))[1]["taints"] == ["gpu=yes:NoSchedule"]
+    assert (await ask(address, "/api/nodes/b"))[1]["taints"] == ["gpu=yes:NoSchedule"]
 
 
 async def test_a_pods_answer_is_the_document_of_explain(address: str) -> None:
-    status, found = await asked(address, "/api/pods/shop/web-1")
+    status, found = await ask(address, "/api/pods/shop/web-1")
     assert status == 200
     assert (found["kind"], found["pod"], found["workload"]) == ("Explanation", "web-1", "Deployment/web")
     assert {each["node"] for each in found["nodes"]} == {"a", "b", "c"}
 
 
 async def test_the_plan_is_made_when_nobody_has_made_one(address: str) -> None:
-    status, found = await asked(address, "/api/plan")
+    status, found = await ask(address, "/api/plan")
     assert status == 200
     assert (found["made"], found["by"], found["awaiting"]) == (NOW, IDENTITY, [])
     assert found["plan"]["kind"] == "Plan"
@@ -164,9 +164,9 @@ async def test_migrations_come_newest_first_and_those_under_way_are_always_among
     waits = migration_spec("web-2", target="b", approval_required=True, plan="plan-1")
     made.migration("waits", waits, created=NOW)
     async with served(made) as address:
-        found = (await asked(address, "/api/migrations"))[1]
-        plan = (await asked(address, "/api/plan"))[1]
-        counts = (await asked(address, "/api/overview"))[1]["counts"]
+        found = (await ask(address, "/api/migrations"))[1]
+        plan = (await ask(address, "/api/plan"))[1]
+        counts = (await ask(address, "/api/overview"))[1]["counts"]
     assert (len(found["migrations"]), found["more"]) == (500, 102)
     first, second, last = found["migrations"][0], found["migrations"][1], found["migrations"][-1]
     assert (first["name"], first["awaitsApproval"], first["plan"], first["source"]) == ("waits", True, "plan-1", "a")
@@ -185,17 +185,17 @@ async def test_search_finds_parts_of_names_those_that_begin_with_it_first() -> N
     for number in range(30):
         made.pod(f"an-extra-web-{number:02}", "b", cpu="1m")
     async with served(made) as address:
-        found = (await asked(address, "/api/search?q=WEB-"))[1]
+        found = (await ask(address, "/api/search?q=WEB-"))[1]
         assert [pod["name"] for pod in found["pods"]][:4] == ["web-0", "web-1", "web-2", "an-extra-web-00"]
         assert (len(found["pods"]), found["more"], found["nodes"]) == (20, 13, [])
         assert found["pods"][0] == {"namespace": "shop", "name": "web-0", "node": "a"}
-        assert (await asked(address, "/api/search?q=shop/web-2"))[1]["pods"][0]["name"] == "web-2"
-        assert (await asked(address, "/api/search?q=a"))[1]["nodes"] == ["a"]
-        assert (await asked(address, "/api/search"))[1] == {"nodes": [], "pods": [], "more": 0}
+        assert (await ask(address, "/api/search?q=shop/web-2"))[1]["pods"][0]["name"] == "web-2"
+        assert (await ask(address, "/api/search?q=a"))[1]["nodes"] == ["a"]
+        assert (await ask(address, "/api/search"))[1] == {"nodes": [], "pods": [], "more": 0}
 
 
 async def test_the_configuration_in_force_and_every_strategy_are_told(address: str) -> None:
-    found = (await asked(address, "/api/config"))[1]
+    found = (await ask(address, "/api/config"))[1]
     assert found["yaml"].startswith("apiVersion: rescheduler.io/v1alpha1\n")
     strategies = {each["name"]: each for each in found["strategies"]}
     assert strategies["LoadBalancing"]["enabled"]
@@ -214,14 +214,14 @@ async def test_workloads_that_rest_are_told_with_why() -> None:
             f"m{number}", migration_spec("web-9", strategy="LoadBalancing", expected_gain=5.0), bad, created=NOW - 99
         )
     async with served(made) as address:
-        found = (await asked(address, "/api/outcomes"))[1]["workloads"]
+        found = (await ask(address, "/api/outcomes"))[1]["workloads"]
     assert [(each["workload"], each["namespace"], each["bad"]) for each in found] == [("Deployment/web", "shop", 2)]
     assert found[0]["restsUntil"] > NOW
     assert found[0]["why"]
 
 
 async def test_everything_that_can_refuse_a_move_has_a_caption(address: str) -> None:
-    found = (await asked(address, "/api/captions"))[1]
+    found = (await ask(address, "/api/captions"))[1]
     assert found["guard"]["MinPodAge"] == "Too young"
     assert found["guard"]["NoTarget"] == "No node can take it"
     assert found["predicate"]["TaintToleration"] == "Taint not tolerated"
@@ -231,7 +231,7 @@ async def test_everything_that_can_refuse_a_move_has_a_caption(address: str) -> 
 
 async def test_what_is_not_there_is_404_with_a_sentence(address: str) -> None:
     for path in ("/api/nodes/nowhere", "/api/pods/shop/nobody", "/api/nothing", "/nothing", "/page/none.js", "/api"):
-        status, found = await asked(address, path)
+        status, found = await ask(address, path)
         assert (status, list(found)) == (404, ["error"]), path
 
 
@@ -326,8 +326,8 @@ async def test_before_the_cluster_is_read_the_page_is_there_and_explanations_are
     made.watching.lacks = "being read: pods"
     made.pod("web-1", "a")
     async with served(made) as address:
-        assert (await asked(address, "/api/overview"))[1]["counts"]["nodes"] == 0
-        assert (await asked(address, "/api/plan"))[1]["plan"] is None
-        assert (await asked(address, "/api/nodes"))[1]["names"] == []
-        status, found = await asked(address, "/api/pods/shop/web-1")
+        assert (await ask(address, "/api/overview"))[1]["counts"]["nodes"] == 0
+        assert (await ask(address, "/api/plan"))[1]["plan"] is None
+        assert (await ask(address, "/api/nodes"))[1]["names"] == []
+        status, found = await ask(address, "/api/pods/shop/web-1")
     assert (status, "being read: pods" in found["error"]) == (503, True)

@@ -16,7 +16,7 @@ from rescheduler.config.loader import load_defaults
 from rescheduler.strategies import settings_by_name
 from rescheduler.web.metric_catalogue import MetricDescription
 from rescheduler.web.metrics import Metrics
-from tests.support.promql import Asked, asked, grouped
+from tests.support.promql import Asked, find_grouping, find_series
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 RULES: list[dict[str, Any]] = [
@@ -26,7 +26,7 @@ RULES: list[dict[str, Any]] = [
 ]
 ALERTS = [rule for rule in RULES if "alert" in rule]
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
-RECORDED = {rule["record"]: grouped(rule["expr"]) for rule in RULES if "record" in rule}
+RECORDED = {rule["record"]: find_grouping(rule["expr"]) for rule in RULES if "record" in rule}
 DESCRIBED: dict[str, MetricDescription] = {name: each for each in Metrics().described() for name in each.series}
 OF_THE_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 EVERYWHERE = {"job", "instance"}
@@ -55,22 +55,22 @@ def labels_of(name: str) -> set[str]:
 
 def test_every_expression_reads_only_metrics_and_labels_that_exist() -> None:
     for title, expression in EXPRESSIONS:
-        read = list(asked(expression))
+        read = list(find_series(expression))
         assert read, title
         assert {each.name for each in read} <= {*DESCRIBED, *RECORDED, *OF_THE_PROCESS}, title
         for each in read:
             assert each.labels <= labels_of(each.name), (title, each)
-        assert grouped(expression) <= {label for each in read for label in labels_of(each.name)}, title
+        assert find_grouping(expression) <= {label for each in read for label in labels_of(each.name)}, title
 
 
 def test_a_name_that_does_not_exist_is_found() -> None:
     expression = 'sum by (job, kind) (rate(some_total{job=~"a{b}", code!="x"}[5m])) / on (job) 2 * other > bool 1e3'
-    assert set(asked(expression)) == {Asked("some_total", frozenset({"job", "code"})), Asked("other")}
-    assert grouped(expression) == {"job", "kind"}
+    assert set(find_series(expression)) == {Asked("some_total", frozenset({"job", "code"})), Asked("other")}
+    assert find_grouping(expression) == {"job", "kind"}
 
 
 def test_every_metric_is_on_the_dashboard_or_in_a_rule() -> None:
-    read = {each.name for _, expression in EXPRESSIONS for each in asked(expression)}
+    read = {each.name for _, expression in EXPRESSIONS for each in find_series(expression)}
     unread = {each.name for each in Metrics().described() if not each.series & read}
     assert unread == set()
 

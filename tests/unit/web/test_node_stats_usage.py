@@ -13,7 +13,7 @@ from rescheduler.usage.samples import Take, UsageError
 from rescheduler.web import node_stats
 from rescheduler.web.node_stats import CPU
 from rescheduler.web.views import node_rows
-from tests.support.showing import NOW, Clock, Stage, asked, node, pod, served
+from tests.support.showing import NOW, Clock, Stage, ask, node, pod, served
 
 GPU = "example.com/gpu"
 POOLED = {
@@ -70,10 +70,10 @@ async def test_pools_and_other_resources_are_told_with_their_thresholds() -> Non
     made = Stage(overrides=POOLED)
     fill(made)
     async with served(made) as address:
-        nodes = (await asked(address, "/api/nodes"))[1]
-        overview = (await asked(address, "/api/overview"))[1]
-        one, other = [(await asked(address, f"/api/nodes/{name}"))[1] for name in ("a", "b")]
-        plan = (await asked(address, "/api/plan"))[1]["plan"]
+        nodes = (await ask(address, "/api/nodes"))[1]
+        overview = (await ask(address, "/api/overview"))[1]
+        one, other = [(await ask(address, f"/api/nodes/{name}"))[1] for name in ("a", "b")]
+        plan = (await ask(address, "/api/plan"))[1]["plan"]
     assert (nodes["resources"], nodes["others"], nodes["rule"]) == ([GPU], [[75.0, None]], [1, 0])
     assert [nodes["pools"][at] for at in nodes["pool"]] == ["gpu", ""]
     assert overview["rules"] == [
@@ -97,7 +97,7 @@ async def test_a_change_of_a_node_carries_its_other_resources() -> None:
 async def test_the_configuration_tells_pools_and_what_strategies_do_there() -> None:
     made = Stage(overrides=POOLED)
     async with served(made) as address:
-        found = (await asked(address, "/api/config"))[1]
+        found = (await ask(address, "/api/config"))[1]
     (pool,) = found["pools"]
     assert (pool["name"], pool["nodeSelector"], pool["mode"]) == ("gpu", "tier=gpu", "absolute")
     assert pool["thresholds"] == {"cpu": 95.0, "memory": 80.0, GPU: 50.0}
@@ -117,16 +117,16 @@ async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan
     assert made.metering is not None
     made.watching.add_overlay(made.metering.with_usage)
     async with served(made) as address:
-        before = (await asked(address, "/api/overview"))[1]
+        before = (await ask(address, "/api/overview"))[1]
         assert before["use"] == {"by": "usage", "counts": False, "measured": None, "why": ""}
         assert before["utilisation"]["cpu"]["max"] == 2.5
         source.used = {("PodMetrics", "shop", "train"): 3600, ("NodeMetrics", "", "b"): 400}
         await made.metering.poll()
         await made.page.state.measuring.refresh()
-        after = (await asked(address, "/api/overview"))[1]
-        plan = (await asked(address, "/api/plan"))[1]["plan"]
-        one = (await asked(address, "/api/nodes/a"))[1]
-        explained = (await asked(address, "/api/pods/shop/train"))[1]
+        after = (await ask(address, "/api/overview"))[1]
+        plan = (await ask(address, "/api/plan"))[1]["plan"]
+        one = (await ask(address, "/api/nodes/a"))[1]
+        explained = (await ask(address, "/api/pods/shop/train"))[1]
     assert after["use"] == {"by": "usage", "counts": True, "measured": NOW, "why": ""}
     assert (after["utilisation"]["cpu"]["max"], after["utilisation"]["cpu"]["min"]) == (90.0, 10.0)
     assert after["utilisation"]["cpu"] == plan["before"]["cpu"]
@@ -147,7 +147,7 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
     clock.now += 20
     await made.metering.poll()
     async with served(made) as address:
-        overview = (await asked(address, "/api/overview"))[1]
+        overview = (await ask(address, "/api/overview"))[1]
         assert overview["use"] == {"by": "usage", "counts": True, "measured": NOW, "why": "nobody answers"}
         health = {each["name"]: each for each in overview["health"]}["usage"]
         assert (health["ok"], health["why"], health["count"], health["lag"]) == (False, "nobody answers", 1, 20.0)
@@ -155,7 +155,7 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
         clock.now += 600
         made.page.state.measuring.invalidate()
         await made.page.state.measuring.refresh()
-        assert (await asked(address, "/api/overview"))[1]["utilisation"]["cpu"]["max"] == 2.5
+        assert (await ask(address, "/api/overview"))[1]["utilisation"]["cpu"]["max"] == 2.5
 
 
 async def test_a_source_that_has_never_answered_does_not_count_however_often_it_is_looked() -> None:
@@ -167,7 +167,7 @@ async def test_a_source_that_has_never_answered_does_not_count_however_often_it_
     await made.metering.poll()
     await made.page.state.measuring.refresh()
     async with served(made) as address:
-        overview = (await asked(address, "/api/overview"))[1]
+        overview = (await ask(address, "/api/overview"))[1]
     assert overview["use"] == {"by": "usage", "counts": False, "measured": None, "why": "nobody answers"}
 
 

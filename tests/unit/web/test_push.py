@@ -20,7 +20,7 @@ from rescheduler.web import push
 from rescheduler.web.api import Api
 from rescheduler.web.push import Broadcaster, EventHub
 from tests.support.pod_migrations import migration_spec, replace
-from tests.support.showing import HERE, NOW, Stage, asked, served
+from tests.support.showing import HERE, NOW, Stage, ask, served
 
 Event = tuple[str, Any]
 PATIENCE = 60.0  # seconds; nothing that is waited for here takes more than one
@@ -103,7 +103,7 @@ async def test_a_page_is_greeted_and_then_told_of_rows_that_change() -> None:
         made.pod("web-1", "b", cpu="4")
         told = await page.hears("nodes", lambda told: "rows" in told)
         assert told["rows"] == [[1, 40.0, 6.25, 1, 0]]
-        found = (await asked(address, "/api/nodes"))[1]
+        found = (await ask(address, "/api/nodes"))[1]
         assert (found["revision"], found["cpu"]) == (told["revision"], [0.0, 40.0])
 
 
@@ -112,7 +112,7 @@ async def test_a_node_that_comes_or_goes_has_the_page_look_anew() -> None:
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
         await told_of_all(made)
-        before = (await asked(address, "/api/nodes"))[1]["revision"]
+        before = (await ask(address, "/api/nodes"))[1]["revision"]
         made.node("c")
         told = await page.hears("nodes", lambda told: told["revision"] > before)
         assert (told["reset"], "rows" in told) == (True, False)
@@ -142,9 +142,9 @@ async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> N
         await page.until("hello")
         made.page.state.plans.put(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
         assert await page.until("plan") == {"made": NOW - 1}
-        found = (await asked(address, "/api/plan"))[1]
+        found = (await ask(address, "/api/plan"))[1]
         assert (found["made"], found["seconds"], found["plan"]["warnings"]) == (NOW - 1, 0.5, ["a warning"])
-        overview = (await asked(address, "/api/overview"))[1]
+        overview = (await ask(address, "/api/overview"))[1]
         assert (overview["nextPlan"], overview["warnings"]) == (NOW + 29, ["a warning"])
 
 
@@ -194,7 +194,7 @@ async def test_samples_go_on_while_nobody_looks() -> None:
     times = [each.time - NOW for each in made.page.state.samples.all()]
     assert times == [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]
     async with served(made) as address:
-        found = (await asked(address, "/api/spread"))[1]["samples"]
+        found = (await ask(address, "/api/spread"))[1]["samples"]
     assert [each["time"] for each in found][:6] == [NOW + each for each in times]
     assert found[0]["cpu"] == {"max": 0.0, "min": 0.0, "mean": 0.0}
 

@@ -23,7 +23,7 @@ from rescheduler import app
 from rescheduler.app.controller import RunRequest, run_controller
 from rescheduler.web import server
 from tests.support.examples import examples
-from tests.support.raw_http import HOST, asked, resident
+from tests.support.raw_http import HOST, resident, send
 
 REQUESTS = examples(few=500, many=4000)
 CALLERS = 8
@@ -167,7 +167,7 @@ async def whole_server(tmp_path: Path, *, local: bool) -> AsyncIterator[World]:
             world = World(urlsplit(opened.result()).port or 0, cluster.token)
             async with asyncio.timeout(60):
                 ask = world.head("GET /readyz HTTP/1.1", 0)
-                while b" 200 " not in (await asked(world.port, ask))[:20]:  # noqa: ASYNC110 - nobody tells when it is
+                while b" 200 " not in (await send(world.port, ask))[:20]:  # noqa: ASYNC110 - nobody tells when it is
                     await asyncio.sleep(0.05)
             yield world
         finally:
@@ -188,7 +188,7 @@ async def test_thousands_of_requests_of_garbage(
         async def caller() -> None:
             for number in numbers:
                 sent = rng.choice(KINDS)(world, rng)
-                answer = await asked(world.port, sent)
+                answer = await send(world.port, sent)
                 if answer:
                     status = int(answer.split()[1])
                     statuses[status] += 1
@@ -202,7 +202,7 @@ async def test_thousands_of_requests_of_garbage(
         async with asyncio.TaskGroup() as group:
             for _ in range(CALLERS):
                 group.create_task(caller())
-        assert (await asked(world.port, good(world, rng))).startswith(b"HTTP/1.1 200")
+        assert (await send(world.port, good(world, rng))).startswith(b"HTTP/1.1 200")
     assert {200, 400, 401, 403, 404, 405, 413, 415, 422, 429} <= set(statuses), statuses
     # What is in flight differs from moment to moment; all that was sent is 100 MB.
     assert max(sizes[5:]) <= max(sizes[:5]) + 16 * 2**20, sizes
@@ -222,12 +222,12 @@ async def test_whoever_holds_many_connections_open_keeps_nobody_out(tmp_path: Pa
 
         await hold(server._CONNECTIONS - 10)
         ask = world.head("GET /livez HTTP/1.1", 0)
-        assert (await asked(world.port, ask)).endswith(b"ok")
+        assert (await send(world.port, ask)).endswith(b"ok")
         assert not any(reader.at_eof() for reader in readers)  # there is room for all of them
         await hold(20)
         async with asyncio.timeout(60):
             assert await readers[0].read() == b""  # the oldest had to go
-        assert (await asked(world.port, ask)).endswith(b"ok")
+        assert (await send(world.port, ask)).endswith(b"ok")
         assert not any(reader.at_eof() for reader in readers[30:])
 
 

@@ -9,7 +9,7 @@ from rescheduler.config.errors import ConfigError
 from rescheduler.config.live import LiveConfig
 from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.web.metrics import Metrics, MetricSources
-from tests.support.showing import NOW, Stage, asked, served
+from tests.support.showing import NOW, Stage, ask, served
 from tests.unit.web.scraped import scraped, value
 from tests.unit.web.test_plans import SlowPlanner
 
@@ -40,20 +40,20 @@ def reread(made: Stage, *waiting: str, **overrides: object) -> None:
 async def test_everything_on_the_page_goes_by_the_new_configuration() -> None:
     made = stage()
     async with served(made) as address:
-        before = (await asked(address, "/api/overview"))[1]
+        before = (await ask(address, "/api/overview"))[1]
         assert (before["thresholds"]["cpu"], before["utilisation"]["hotNodes"]) == (80.0, 0)
         first = made.page.state.plans
         assert (await first.get()) is not None
-        assert (await asked(address, "/api/config"))[1]["since"] == NOW
+        assert (await ask(address, "/api/config"))[1]["since"] == NOW
         reread(made, cpuThreshold=50.0, reschedulingInterval="10s", approval="required")
-        after = (await asked(address, "/api/overview"))[1]
+        after = (await ask(address, "/api/overview"))[1]
         assert (after["thresholds"]["cpu"], after["utilisation"]["hotNodes"]) == (50.0, 1)
         assert (after["interval"], after["approval"]) == (10.0, "required")
         assert after["configuration"]["revision"] > before["configuration"]["revision"]
-        found = (await asked(address, "/api/config"))[1]
+        found = (await ask(address, "/api/config"))[1]
         assert (found["since"], found["waiting"], found["refusal"]) == (NOW + 60, [], None)
         assert "cpuThreshold: 50.0" in found["yaml"]
-        why = (await asked(address, "/api/pods/shop/web-0"))[1]
+        why = (await ask(address, "/api/pods/shop/web-0"))[1]
         assert "ResourceOptimization" in str(why)
 
 
@@ -68,24 +68,24 @@ async def test_a_refusal_is_shown_with_its_errors_and_not_with_our_paths() -> No
     made = stage()
     async with served(made) as address:
         made.live_config.reject(BAD, NOW + 30)
-        refusal = (await asked(address, "/api/config"))[1]["refusal"]
+        refusal = (await ask(address, "/api/config"))[1]["refusal"]
         told = ["cpuThreshold: 180 is not at most 100", "--interval: 0s is not at least 1s"]
         assert refusal == {"at": NOW + 30, "errors": told, "more": 0}
-        found = (await asked(address, "/api/overview"))[1]
+        found = (await ask(address, "/api/overview"))[1]
         assert found["configuration"]["refused"]
         assert any("is refused (errors: 2)" in warning for warning in found["warnings"])
         reread(made, "web.port")
-        found = (await asked(address, "/api/overview"))[1]
+        found = (await ask(address, "/api/overview"))[1]
         assert not found["configuration"]["refused"]
         assert found["warnings"] == ["wait for a restart of the controller: web.port"]
-        assert (await asked(address, "/api/config"))[1]["waiting"] == ["web.port"]
+        assert (await ask(address, "/api/config"))[1]["waiting"] == ["web.port"]
 
 
 async def test_no_more_errors_are_shown_than_anybody_reads() -> None:
     made = stage()
     made.live_config.reject(BAD * 100, NOW)
     async with served(made) as address:
-        refusal = (await asked(address, "/api/config"))[1]["refusal"]
+        refusal = (await ask(address, "/api/config"))[1]["refusal"]
     assert (len(refusal["errors"]), refusal["more"]) == (50, 150)
 
 
