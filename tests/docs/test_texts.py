@@ -10,7 +10,7 @@ from rescheduler.model.move_history import MoveHistory, PastMove
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.usage import metrics_api, prometheus
-from rescheduler.usage.samples import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
+from rescheduler.usage.samples import FirstNames, UsageGaps, describe_gaps, describe_rejected
 from tests.docs.pages import ROOT, blocks
 from tests.support.pod_migrations import replace
 
@@ -77,8 +77,8 @@ def test_what_is_missing_of_usage_is_said_as_is_shown() -> None:
         FirstNames(["node-7", "node-9"]), 40, FirstNames(f"shop/{each}" for each in "abcde"), 900, timeless=False
     )
     others = FirstNames(f"10.0.0.{each}" for each in (7, 8, 9))
-    refused = RejectedSamples(0.0, 940, old=FirstNames(["node-7", "shop/x", "shop/y"]))
-    told = {*describe_gaps(gaps, others, 180.0), *describe_rejected(refused, 180.0)}
+    refused = {"older than 3m0s": FirstNames(["node-7", "shop/x", "shop/y"])}
+    told = {*describe_gaps(gaps, others, 180.0), *describe_rejected(refused, 940)}
     failed = [line.removeprefix("what is used could not be read: ") for line in shown if line not in told]
     assert told == set(shown[:4])
     assert failed == [

@@ -59,11 +59,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 async def all_known(access: PrometheusAccess) -> bool:
     found: list[object] = []
-    async with Prometheus(access) as source:
-        try:
-            warnings = await source.read(found.extend)
-        except UsageError:
-            return False
+    source = Prometheus(access)
+    try:
+        warnings = await source.read(found.extend)
+    except UsageError:
+        return False
     return len(found) == 4 and not warnings
 
 
@@ -117,25 +117,25 @@ def test_a_plan_that_is_made_once_asks_once(prometheus: Guarded) -> None:
 
 
 async def test_who_shows_no_certificate_is_turned_away(prometheus: Guarded) -> None:
-    async with Prometheus(access_to(prometheus, certificate_file="", key_file="")) as source:
-        with pytest.raises(UsageError, match=prometheus.url):
-            await source.read(lambda rows: None)
+    source = Prometheus(access_to(prometheus, certificate_file="", key_file=""))
+    with pytest.raises(UsageError, match=prometheus.url):
+        await source.read(lambda rows: None)
 
 
 async def test_a_query_that_is_no_query_is_refused_in_prometheus_own_words(prometheus: Guarded) -> None:
     bad = PrometheusQueries(*["sum by ("] * 4)
-    async with Prometheus(access_to(prometheus, queries=bad)) as source:
-        with pytest.raises(UsageError, match=r"queries\.nodeCpu: invalid parameter \"query\": 1:9: parse error"):
-            await source.read(lambda rows: None)
+    source = Prometheus(access_to(prometheus, queries=bad))
+    with pytest.raises(UsageError, match=r"queries\.nodeCpu: invalid parameter \"query\": 1:9: parse error"):
+        await source.read(lambda rows: None)
 
 
 @pytest.mark.parametrize(
     ("query", "kind"), [("scalar(vector(1))", "scalar"), ('"text"', "string"), ("up[1m]", "matrix")]
 )
 async def test_a_query_that_gives_no_vector_is_refused(prometheus: Guarded, query: str, kind: str) -> None:
-    async with Prometheus(access_to(prometheus, queries=PrometheusQueries(*[query] * 4))) as source:
-        with pytest.raises(UsageError, match=f"gives a {kind}, not an instant vector"):
-            await source.read(lambda rows: None)
+    source = Prometheus(access_to(prometheus, queries=PrometheusQueries(*[query] * 4)))
+    with pytest.raises(UsageError, match=f"gives a {kind}, not an instant vector"):
+        await source.read(lambda rows: None)
 
 
 async def test_a_query_of_one_s_own_counts_and_nan_does_not(prometheus: Guarded) -> None:
@@ -144,8 +144,8 @@ async def test_a_query_of_one_s_own_counts_and_nan_does_not(prometheus: Guarded)
     )
     history = UsageHistory(UsageSettings())
     history.begin(time.time())
-    async with Prometheus(access_to(prometheus, queries=own)) as source:
-        warnings = await source.read(history.take)
+    source = Prometheus(access_to(prometheus, queries=own))
+    warnings = await source.read(history.take)
     history.end(warnings)
     found = history.measured(now())
     assert found.nodes == {"a": (("cpu", 2000),)}
@@ -190,10 +190,8 @@ async def token_proxy(prometheus: Guarded) -> AsyncIterator[Proxy]:
 async def test_a_token_from_a_file_opens_the_door_and_a_wrong_one_does_not(prometheus: Guarded, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("wrong")
-    async with (
-        token_proxy(prometheus) as proxy,
-        Prometheus(PrometheusAccess(proxy.url, bearer_token_file=str(file))) as source,
-    ):
+    async with token_proxy(prometheus) as proxy:
+        source = Prometheus(PrometheusAccess(proxy.url, bearer_token_file=str(file)))
         with pytest.raises(UsageError, match="answers 401 Unauthorized; check bearerTokenFile"):
             await source.read(lambda rows: None)
         file.write_text(f"{TOKEN}\n")

@@ -162,8 +162,7 @@ async def _query_prometheus(history: UsageHistory, settings: UsageSettings, snap
 
     history.begin(snapshot.taken_at or 0.0, SystemOverhead(snapshot.pods))
     try:
-        async with Prometheus(settings.prometheus, snapshot.taken_at) as prometheus:
-            history.end(await prometheus.read(history.take))
+        history.end(await Prometheus(settings.prometheus, snapshot.taken_at).read(history.take))
     except UsageError as error:
         history.failed(str(error))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
 import structlog
@@ -60,11 +59,7 @@ class UsagePoller:
 
     async def run(self) -> None:
         """Poll until cancelled; the interval includes the time of a poll."""
-        opened: AbstractAsyncContextManager[object] = (
-            self._source if isinstance(self._source, AbstractAsyncContextManager) else nullcontext()
-        )
-        async with opened:
-            await PeriodicTask("poll usage", self._every, self.poll).run()
+        await PeriodicTask("poll usage", self._every, self.poll).run()
 
     async def poll(self) -> None:
         """Poll once and store the samples. Raises nothing; `failure` says what went wrong."""

@@ -25,12 +25,12 @@ from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import MEASURED, ClusterSnapshot, MeasuredUsage, WorkloadKey
+from rescheduler.model.time import format_duration
 from rescheduler.planning.workloads import Workloads
 from rescheduler.usage.samples import (
     CELLS,
     FirstNames,
     Floats,
-    RejectedSamples,
     SampleStore,
     UsageGaps,
     UsageSample,
@@ -81,6 +81,7 @@ def _means(keys: Sequence[WorkloadKey], used: Floats) -> dict[WorkloadKey, Reque
 
 
 _AT_ONCE = 8192  # keys processed under one lock: a few milliseconds
+_AHEAD, _TIMELESS = "from a time that has not come yet (clocks differ)", "without a time"
 _OTHERS = 100  # node names of the source that are compared with the cluster's
 
 
@@ -89,11 +90,16 @@ class UsageHistory:
 
     def __init__(self, settings: UsageSettings) -> None:
         self._settings = settings
+        self._too_old = f"older than {format_duration(settings.max_age)}"
         self._samples = SampleStore(settings)
         self._overheads = OverheadHistory(settings.window)
         self._workloads = WorkloadMeans()
         self._lock = threading.Lock()
-        self._rejected = RejectedSamples(0.0)
+        self._asked = 0.0
+        """The time of the newest answer's request."""
+        self._rows = 0
+        self._rejected: dict[str, FirstNames] = {}
+        """The rejected samples of the answer, by reason."""
         self._overhead = SystemOverhead()
         self._warnings: tuple[str, ...] = ()
 
@@ -102,7 +108,8 @@ class UsageHistory:
 
     def begin(self, now: float, overhead: SystemOverhead | None = None) -> None:
         """Start a new answer; `overhead` has the pods as they stand now."""
-        self._rejected = RejectedSamples(now)
+        self._asked, self._rows = now, 0
+        self._rejected = {why: FirstNames() for why in (self._too_old, _AHEAD, _TIMELESS)}
         self._overhead = overhead or SystemOverhead()
 
     def take(self, rows: Iterable[Usage]) -> None:
@@ -114,13 +121,13 @@ class UsageHistory:
 
     def end(self, warnings: Iterable[str] = ()) -> None:
         """Finish the answer, with the warnings of the source."""
-        oldest = self._rejected.asked - max(self._settings.max_age, self._settings.window)
+        oldest = self._asked - max(self._settings.max_age, self._settings.window)
         besides = list(self._overhead.found())
         self._overhead = SystemOverhead()
         with self._lock:
-            self._overheads.put(besides, self._rejected.asked)
+            self._overheads.put(besides, self._asked)
             self._samples.forget_before(oldest)
-            self._warnings = (*warnings, *describe_rejected(self._rejected, self._settings.max_age))
+            self._warnings = (*warnings, *describe_rejected(self._rejected, self._rows))
 
     def failed(self, why: str) -> None:
         """Note that there is no complete answer. Known samples stay until they are too old."""
@@ -129,7 +136,7 @@ class UsageHistory:
 
     def measured(self, snapshot: ClusterSnapshot) -> MeasuredUsage:
         """Return the usage of the snapshot's nodes and pods at the time of the snapshot."""
-        now = snapshot.taken_at if snapshot.taken_at is not None else self._rejected.asked
+        now = snapshot.taken_at if snapshot.taken_at is not None else self._asked
         names = [node.name for node in snapshot.nodes]
         used = self._means([("", name) for name in names], np.full(len(names), -np.inf), now)
         nodes = {name: amounts for name, amounts in zip(names, amounts_of(used), strict=True) if amounts}
@@ -152,13 +159,13 @@ class UsageHistory:
         return MeasuredUsage(nodes, pods, workloads, sentences, besides)
 
     def _sample(self, row: Usage) -> UsageSample | None:
-        self._rejected.rows += 1
+        self._rows += 1
         if row.timestamp is None:
-            self._rejected.timeless.add(_title(row))
-        elif row.timestamp < self._rejected.asked - self._settings.max_age:
-            self._rejected.old.add(_title(row))
-        elif row.timestamp > latest_time(self._rejected.asked, self._settings):
-            self._rejected.ahead.add(_title(row))
+            self._rejected[_TIMELESS].add(_title(row))
+        elif row.timestamp < self._asked - self._settings.max_age:
+            self._rejected[self._too_old].add(_title(row))
+        elif row.timestamp > latest_time(self._asked, self._settings):
+            self._rejected[_AHEAD].add(_title(row))
         else:
             known = dict(row.usage)
             amounts = tuple(float(known[each]) if each in known else np.nan for each in MEASURED)

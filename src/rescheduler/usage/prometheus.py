@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -194,7 +192,7 @@ _CURES = {
 
 
 class Prometheus:
-    """A source of usage: one Prometheus; an async context manager."""
+    """A source of usage: one Prometheus."""
 
     def __init__(self, access: PrometheusAccess, at: float | None = None) -> None:
         """`at` is the time of the queries; None for now."""
@@ -207,7 +205,6 @@ class Prometheus:
         connection = Connection(access.url.lower(), "usage.prometheus.url", ca=ca, insecure=access.insecure_skip_verify)
         self._tls = TlsContexts(connection)
         self._pair = (PemSource(certificate), PemSource(key)) if certificate and key else None
-        self._session: aiohttp.ClientSession | None = None
         self._place = _without_secrets(access.url)
         queries = access.queries
         self._queries = (
@@ -217,17 +214,6 @@ class Prometheus:
             PrometheusQuery("podMemory", queries.pod_memory, "memory", of_pods=True, unit=1),
         )
 
-    async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
     async def read(self, take: Take) -> tuple[str, ...]:
         """Pass all rows to `take`; return warnings about the answers.
 
@@ -236,32 +222,31 @@ class Prometheus:
         warnings: list[str] = []
         found: dict[PrometheusQuery, QueryResult] = {}
         failed: list[UsageError] = []
-        for query in self._queries:  # one after the other, to spare the Prometheus
-            try:
-                found[query] = await self._ask(query)
-            except QueryError as error:
-                failed.append(error)
-            else:
-                warnings += found[query].warnings
-                if not found[query].amounts:
-                    cure = f"check usage.prometheus.queries.{query.field}"
-                    warnings.append(f"usage: {self._place} has no data for {query.field}; {cure}")
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            for query in self._queries:  # one after the other, to spare the Prometheus
+                try:
+                    found[query] = await self._ask(session, query)
+                except QueryError as error:
+                    failed.append(error)
+                else:
+                    warnings += found[query].warnings
+                    if not found[query].amounts:
+                        cure = f"check usage.prometheus.queries.{query.field}"
+                        warnings.append(f"usage: {self._place} has no data for {query.field}; {cure}")
         if not found:
             raise failed[0]
         for kind, of_pods in (("NodeMetrics", False), ("PodMetrics", True)):
             await _make_rows(kind, {q: v for q, v in found.items() if q.of_pods is of_pods}, take)
         return (*(f"usage: {error}" for error in failed), *warnings)
 
-    async def _ask(self, query: PrometheusQuery) -> QueryResult:
-        body = await self._get(query)
+    async def _ask(self, session: aiohttp.ClientSession, query: PrometheusQuery) -> QueryResult:
+        body = await self._get(session, query)
         try:
             return await asyncio.to_thread(parse_result, query, body)  # with 150,000 pods this takes most of a second
         except QueryError as error:
             raise QueryError(f"{self._place}: {error}") from error
 
-    async def _get(self, query: PrometheusQuery) -> bytes:
-        if self._session is None:
-            raise RuntimeError("Prometheus is used outside `async with`")
+    async def _get(self, session: aiohttp.ClientSession, query: PrometheusQuery) -> bytes:
         try:
             token, context = self._read_token(), self._tls_context()
         except AuthError as error:
@@ -271,7 +256,7 @@ class Prometheus:
             headers["Authorization"] = f"Bearer {token}"
         try:
             # GET, not POST: proxies in front of it may require a right to write for POST.
-            async with self._session.get(
+            async with session.get(
                 f"{self._access.url}/api/v1/query",
                 params={"query": query.query} | ({"time": repr(self._at)} if self._at is not None else {}),
                 headers=headers,

@@ -7,8 +7,8 @@ are seconds since 1970; an amount is NaN if a sample lacks a resource.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -226,17 +226,6 @@ class FirstNames:
         return ", ".join(self._first) + more
 
 
-@dataclass(slots=True)
-class RejectedSamples:
-    """The rejected samples of one answer by reason; `asked` is the time of the request."""
-
-    asked: float
-    rows: int = 0
-    old: FirstNames = field(default_factory=FirstNames)
-    ahead: FirstNames = field(default_factory=FirstNames)
-    timeless: FirstNames = field(default_factory=FirstNames)
-
-
 @dataclass(frozen=True, slots=True)
 class UsageGaps:
     """The nodes and pods without usage, which are counted by requests."""
@@ -249,16 +238,12 @@ class UsageGaps:
     """Whether the snapshot has no time."""
 
 
-def describe_rejected(refused: RejectedSamples, max_age: float) -> Iterator[str]:
-    """Yield a sentence for each reason."""
-    for names, why in (
-        (refused.old, f"older than {format_duration(max_age)}"),
-        (refused.ahead, "from a time that has not come yet (clocks differ)"),
-        (refused.timeless, "without a time"),
-    ):
+def describe_rejected(rejected: Mapping[str, FirstNames], rows: int) -> Iterator[str]:
+    """Yield a sentence for each reason to reject samples of an answer."""
+    for why, names in rejected.items():
         if names:
             be = "is" if names.count == 1 else "are"
-            yield f"usage: {names.count} of {refused.rows} samples {be} {why}, and refused: {names}"
+            yield f"usage: {names.count} of {rows} samples {be} {why}, and refused: {names}"
 
 
 def describe_gaps(gaps: UsageGaps, others: FirstNames, max_age: float) -> Iterator[str]:

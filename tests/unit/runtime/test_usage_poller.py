@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 import structlog
 
@@ -41,21 +39,6 @@ class Scripted:
             raise said
         take(said)
         return self._warnings
-
-
-class Opened(Scripted):
-    """One that has to be opened and closed."""
-
-    state = "new"
-
-    async def __aenter__(self) -> Self:
-        self.state = "open"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.state = "closed"
 
 
 def metering(source: Scripted) -> UsagePoller:
@@ -145,11 +128,3 @@ async def test_a_first_answer_can_be_waited_for_and_so_can_a_first_failure() -> 
         assert not loop.polled.is_set()
         await loop.poll()
         assert loop.polled.is_set()
-
-
-@in_virtual_time
-async def test_a_source_that_has_to_be_closed_is_closed() -> None:
-    source = Opened([of_node("a")])
-    await for_a_while(metering(source), 31)
-    assert len(source.asked) == 2
-    assert source.state == "closed"

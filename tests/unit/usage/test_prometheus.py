@@ -35,8 +35,8 @@ def ready(server: ApiServer, path: str = QUERY) -> None:
 
 async def asked(access: PrometheusAccess, at: float | None = None) -> tuple[list[Usage], tuple[str, ...]]:
     rows: list[Usage] = []
-    async with Prometheus(access, at) as source:
-        warnings = await source.read(rows.extend)
+    source = Prometheus(access, at)
+    warnings = await source.read(rows.extend)
     return rows, warnings
 
 
@@ -75,12 +75,12 @@ async def test_the_token_is_sent_and_read_again_when_its_file_changes(tmp_path: 
     file.write_text("first\n")
     async with api_server(plain=True) as server:
         ready(server)
-        async with Prometheus(access_to(server, bearer_token_file=str(file))) as source:
-            await source.read(lambda rows: None)
-            anew = tmp_path / "new"
-            anew.write_text("second\n")
-            anew.rename(file)
-            await source.read(lambda rows: None)
+        source = Prometheus(access_to(server, bearer_token_file=str(file)))
+        await source.read(lambda rows: None)
+        anew = tmp_path / "new"
+        anew.write_text("second\n")
+        anew.rename(file)
+        await source.read(lambda rows: None)
     tokens = [seen.headers["Authorization"] for seen in server.seen]
     assert tokens == ["Bearer first"] * 4 + ["Bearer second"] * 4
 
@@ -151,12 +151,12 @@ async def test_a_rotated_ca_is_trusted_from_the_next_question_on(tmp_path: Path)
     file.write_bytes(type(authority())("another").pem)
     async with api_server() as server:
         ready(server)
-        async with Prometheus(access_to(server, ca_file=str(file))) as source:
-            with pytest.raises(UsageError, match="not trusted"):
-                await source.read(lambda rows: None)
-            file.write_bytes(authority().pem)
-            os.utime(file, ns=(1, 1))
-            assert await source.read(lambda rows: None) == ()
+        source = Prometheus(access_to(server, ca_file=str(file)))
+        with pytest.raises(UsageError, match="not trusted"):
+            await source.read(lambda rows: None)
+        file.write_bytes(authority().pem)
+        os.utime(file, ns=(1, 1))
+        assert await source.read(lambda rows: None) == ()
 
 
 @pytest.mark.parametrize(
