@@ -6,8 +6,7 @@ import pytest
 
 from rescheduler.model.policy import Policy
 from rescheduler.planning.cycle import make_plan
-from rescheduler.runtime.approval_revalidator import find_refusals
-from rescheduler.runtime.planning_loop import make_migration
+from rescheduler.runtime.planning_loop import find_refusals, make_migration
 from rescheduler.strategies import discover
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster

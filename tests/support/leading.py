@@ -25,12 +25,11 @@ from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
-from rescheduler.runtime.approval_revalidator import ApprovalRevalidator
 from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationStore
 from rescheduler.runtime.migration_controller import MigrationController
-from rescheduler.runtime.planning_loop import OrderTerms, create_migrations
+from rescheduler.runtime.planning_loop import ApprovalRevalidator, OrderTerms, create_migrations
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
 from rescheduler.runtime.starting.holds import Holds, PauseWatcher
 from rescheduler.runtime.starting.limits import ConcurrencyLimits

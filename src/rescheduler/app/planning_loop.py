@@ -18,10 +18,15 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.thresholds import HotStreaks
-from rescheduler.runtime.approval_revalidator import ApprovalRevalidator
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.planning_loop import OrderTerms, capture_settled, create_migrations, plan_in_threads
+from rescheduler.runtime.planning_loop import (
+    ApprovalRevalidator,
+    OrderTerms,
+    capture_settled,
+    create_migrations,
+    plan_in_threads,
+)
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.web.metrics import Metrics

@@ -11,8 +11,8 @@ from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.runtime.approval_revalidator import ApprovalRevalidator, find_refusals
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.planning_loop import ApprovalRevalidator, find_refusals
 from rescheduler.runtime.starting.windows import TimeWindows
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.informers import informers
