@@ -256,7 +256,7 @@ def revision_of(pod: Json, state: WorkloadState) -> str:
         case "StatefulSet" | "DaemonSet":
             return labels_of(pod).get(_HASH, "")
         case "CronJob":
-            return _digest(state.workload)
+            return _hash_template(state.workload)
         case _:
             return ""
 
@@ -273,7 +273,7 @@ def _find_outdated(record: Record, state: WorkloadState) -> list[str]:
     if newest is not None:
         used = dict.fromkeys(record, labels_of(newest).get(labels.TEMPLATE_HASH, ""))
     elif state.workload["kind"] == "CronJob":
-        used = dict.fromkeys(record, _digest(state.workload))
+        used = dict.fromkeys(record, _hash_template(state.workload))
     else:
         used = {state.entry_of(pod): revision_of(pod, state) for pod in state.pods}
     return [name for name, entry in record.items() if entry.revision and used.get(name, "") not in ("", entry.revision)]
@@ -291,7 +291,7 @@ def _age(replica_set: Json) -> tuple[int, str]:
     return (int(number) if number.isdecimal() else 0, replica_set["metadata"].get("creationTimestamp") or "")
 
 
-def _digest(cron_job: Json) -> str:
+def _hash_template(cron_job: Json) -> str:
     """Return a name for a CronJob's template, which has none: a hash of its content."""
     template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
     return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]

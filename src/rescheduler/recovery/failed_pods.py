@@ -96,25 +96,25 @@ def ended_at(pod: Json) -> float:
     if ends := _end_times(container_statuses(pod)):
         return max(ends)
     for kind in ("Ready", "DisruptionTarget"):
-        if (at := _time(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
+        if (at := _parse_time(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
             return at
     # A kubelet that rejects a pod reports only when it accepted it.
-    return _time((pod.get("status") or {}).get("startTime")) or _created(pod)
+    return _parse_time((pod.get("status") or {}).get("startTime")) or _created_at(pod)
 
 
 def _pod_failure(pod: Json, settings: RecoverySettings, now: float) -> DetectedFailure | None:
     status = pod["status"]
     reason = status.get("reason") or ERROR
     since = ended_at(pod)
-    if not _counts(reason, settings) or now - since >= settings.forget_after:
+    if not _is_counted(reason, settings) or now - since >= settings.forget_after:
         return None
     said = "failed" if reason == ERROR else f"failed: {reason}"
     crashed = [each for each in container_statuses(pod) if any(end.get("exitCode") for end in _ends(each))]
-    detail = _exit(crashed[0]) if crashed else str(status.get("message") or "").strip().rstrip(".")
-    return DetectedFailure(reason, f"{said} ({detail})" if detail else said, _remaining(since, settings.delay, now))
+    detail = _describe_exit(crashed[0]) if crashed else str(status.get("message") or "").strip().rstrip(".")
+    return DetectedFailure(reason, f"{said} ({detail})" if detail else said, _seconds_left(since, settings.delay, now))
 
 
-def _counts(reason: str, settings: RecoverySettings) -> bool:
+def _is_counted(reason: str, settings: RecoverySettings) -> bool:
     return reason != _NEVER and any(
         reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in settings.failed_reasons
     )
@@ -123,14 +123,13 @@ def _counts(reason: str, settings: RecoverySettings) -> bool:
 def _node_failures(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     name = pod["spec"]["nodeName"]
     if node is None:
-        since = _time(find_condition(pod, "Ready").get("lastTransitionTime")) or _bound(pod)
-        yield DetectedFailure(
-            NODE_LOST, f"was on node {name}, which is gone", _remaining(since, settings.node_not_ready, now)
-        )
+        since = _parse_time(find_condition(pod, "Ready").get("lastTransitionTime")) or _bound_at(pod)
+        left = _seconds_left(since, settings.node_not_ready, now)
+        yield DetectedFailure(NODE_LOST, f"was on node {name}, which is gone", left)
     elif not is_ready(node):
-        since = _time(find_condition(node, "Ready").get("lastTransitionTime")) or _created(node)
+        since = _parse_time(find_condition(node, "Ready").get("lastTransitionTime")) or _created_at(node)
         said = f"is on node {name}, which has not been ready for {max(0, now - since):.0f} s"
-        yield DetectedFailure(NODE_NOT_READY, said, _remaining(since, settings.node_not_ready, now))
+        yield DetectedFailure(NODE_NOT_READY, said, _seconds_left(since, settings.node_not_ready, now))
 
 
 def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
@@ -144,22 +143,24 @@ def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> It
             yield _image_failure(pod, each, settings, now)
         elif code and policies.get(each["name"]) == "Never":
             # Another container still runs, else the pod's phase would be Failed; this one is not restarted.
-            if _counts(ERROR, settings):
-                since = _time(state["terminated"].get("finishedAt")) or _bound(pod)
-                yield DetectedFailure(ERROR, f"has failed ({_exit(each)})", _remaining(since, settings.delay, now))
+            if _is_counted(ERROR, settings):
+                since = _parse_time(state["terminated"].get("finishedAt")) or _bound_at(pod)
+                yield DetectedFailure(
+                    ERROR, f"has failed ({_describe_exit(each)})", _seconds_left(since, settings.delay, now)
+                )
         elif restarts < settings.crash_restarts or _ran_well(each):
             continue
         elif code or waits == CRASH_LOOP or _just_restarted(each, now):
-            since = max(_end_times([each]), default=_bound(pod))
+            since = max(_end_times([each]), default=_bound_at(pod))
             # One more crash since then is proof enough.
-            due = 0.0 if restarts > settings.crash_restarts else _remaining(since, settings.delay, now)
-            yield DetectedFailure(CRASH_LOOP, f"keeps crashing ({_exit(each)}, {restarts} restarts)", due)
+            due = 0.0 if restarts > settings.crash_restarts else _seconds_left(since, settings.delay, now)
+            yield DetectedFailure(CRASH_LOOP, f"keeps crashing ({_describe_exit(each)}, {restarts} restarts)", due)
 
 
 def _just_restarted(status: Json, now: float) -> bool:
     """Whether it crashed and was restarted a moment ago: instant crashes are seldom seen in any other state."""
     running = (status.get("state") or {}).get("running")
-    since = _time(running.get("startedAt")) if running else None
+    since = _parse_time(running.get("startedAt")) if running else None
     crashed = bool(((status.get("lastState") or {}).get("terminated") or {}).get("exitCode"))
     return crashed and since is not None and now - since < _JUST_NOW
 
@@ -167,7 +168,7 @@ def _just_restarted(status: Json, now: float) -> bool:
 def _ran_well(status: Json) -> bool:
     """Whether the last run was long: then its crash is the first of its kind, however often it was restarted before."""
     last = next(iter(_ends(status)), {})
-    started, ended = _time(last.get("startedAt")), _time(last.get("finishedAt"))
+    started, ended = _parse_time(last.get("startedAt")), _parse_time(last.get("finishedAt"))
     return started is not None and ended is not None and ended - started >= _HEALTHY_RUN
 
 
@@ -176,8 +177,8 @@ def _image_failure(pod: Json, status: Json, settings: RecoverySettings, now: flo
     reason, image = waiting["reason"], status.get("image") or ""
     said = f"cannot get its image {image} for container {status['name']}: {reason}"
     if reason == INVALID_IMAGE:
-        return DetectedFailure(reason, said, _remaining(_last_step(pod), settings.delay, now), at_fault=True)
-    return DetectedFailure(reason, said, _remaining(_last_step(pod), settings.image_pull_timeout, now))
+        return DetectedFailure(reason, said, _seconds_left(_last_step_at(pod), settings.delay, now), at_fault=True)
+    return DetectedFailure(reason, said, _seconds_left(_last_step_at(pod), settings.image_pull_timeout, now))
 
 
 def _start_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
@@ -189,7 +190,7 @@ def _start_failures(pod: Json, settings: RecoverySettings, now: float) -> Iterat
         if (found := (each.get("state") or {}).get("waiting")) is not None and found.get("reason") != CRASH_LOOP
     ]
     if waiting or (pod["status"].get("phase") == "Pending" and not _init_container_crashes(pod)):
-        due = _remaining(_last_step(pod), settings.start_timeout, now)
+        due = _seconds_left(_last_step_at(pod), settings.start_timeout, now)
         detail = f" ({', '.join(waiting)})" if waiting else ""
         yield DetectedFailure(NOT_STARTED, f"has not started for {settings.start_timeout:.0f} s{detail}", due)
 
@@ -225,10 +226,10 @@ def _ends(status: Json) -> list[Json]:
 
 def _end_times(found: list[Json]) -> list[float]:
     """Return when the last runs of containers ended, as far as their statuses say."""
-    return [at for each in found for end in _ends(each) if (at := _time(end.get("finishedAt"))) is not None]
+    return [at for each in found for end in _ends(each) if (at := _parse_time(end.get("finishedAt"))) is not None]
 
 
-def _exit(status: Json) -> str:
+def _describe_exit(status: Json) -> str:
     """Describe how a container ended last."""
     ends = _ends(status)
     if not ends:
@@ -238,22 +239,22 @@ def _exit(status: Json) -> str:
     return f"{said}, {why}" if why and why not in (ERROR, "Completed") else said
 
 
-def _last_step(pod: Json) -> float:
+def _last_step_at(pod: Json) -> float:
     """Return when a pod last made progress: it was bound, or one of its containers ended."""
-    return max([_bound(pod), *_end_times(container_statuses(pod))])
+    return max([_bound_at(pod), *_end_times(container_statuses(pod))])
 
 
-def _bound(pod: Json) -> float:
+def _bound_at(pod: Json) -> float:
     scheduled = find_condition(pod, "PodScheduled")
-    at = _time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
-    return at or _time((pod.get("status") or {}).get("startTime")) or _created(pod)
+    at = _parse_time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
+    return at or _parse_time((pod.get("status") or {}).get("startTime")) or _created_at(pod)
 
 
-def _created(body: Json) -> float:
-    return _time(body["metadata"].get("creationTimestamp")) or 0.0
+def _created_at(body: Json) -> float:
+    return _parse_time(body["metadata"].get("creationTimestamp")) or 0.0
 
 
-def _time(text: str | None) -> float | None:
+def _parse_time(text: str | None) -> float | None:
     if not text:
         return None
     try:
@@ -262,7 +263,7 @@ def _time(text: str | None) -> float | None:
         return None  # custom kubelets write other formats; there are other times to use
 
 
-def _remaining(since: float, length: float, now: float) -> float:
+def _seconds_left(since: float, length: float, now: float) -> float:
     """Return the seconds until something has lasted this long; a clock ahead of ours does not extend it."""
     return max(0.0, min(since, now) + length - now)
 

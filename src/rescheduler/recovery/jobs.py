@@ -53,12 +53,12 @@ def why_keep(job: Json, pod: Json, failed: int) -> str:
     if stopped := why_stopped(job):
         return stopped
     spec = job["spec"]
-    rule = _rule(spec, pod)
+    rule = _find_rule(spec, pod)
     if rule is not None and rule["action"] in ("FailJob", "FailIndex"):
         return f"the failure policy of its Job has a rule {rule['action']} that its deletion may meet"
     if rule is not None and rule["action"] == "Ignore":
         return ""
-    per_index, index_failures = spec.get("backoffLimitPerIndex"), _number(annotations_of(pod).get(INDEX_FAILURES))
+    per_index, index_failures = spec.get("backoffLimitPerIndex"), _parse_number(annotations_of(pod).get(INDEX_FAILURES))
     if per_index is not None and index_failures + 1 > per_index:
         return f"its index of the Job has failed {index_failures} times, and may fail {per_index} times"
     limit = spec.get("backoffLimit")
@@ -80,9 +80,9 @@ def _is_new_failure(pod: Json, uncounted: set[str]) -> bool:
     return phase == "Failed" or (is_terminating(pod) and phase != "Succeeded")
 
 
-def _rule(spec: Json, pod: Json) -> Json | None:
+def _find_rule(spec: Json, pod: Json) -> Json | None:
     """Return the rule of the failure policy that applies to the pod when it is deleted; the worst of those that may."""
-    codes, conditions = _codes(pod), _conditions(pod)
+    codes, conditions = _list_exit_codes(pod), _list_conditions(pod)
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         surely, perhaps = _meets(rule, codes, conditions)
         if rule["action"] in ("FailJob", "FailIndex"):
@@ -97,7 +97,7 @@ _Codes = list[tuple[str, frozenset[int], bool]]
 """By container, the exit codes it may end with, and whether it is sure to end with one of them."""
 
 
-def _codes(pod: Json) -> _Codes:
+def _list_exit_codes(pod: Json) -> _Codes:
     found: _Codes = []
     for each in container_statuses(pod):
         state, last = each.get("state") or {}, each.get("lastState") or {}
@@ -111,7 +111,7 @@ def _codes(pod: Json) -> _Codes:
     return found
 
 
-def _conditions(pod: Json) -> dict[tuple[str, str], bool]:
+def _list_conditions(pod: Json) -> dict[tuple[str, str], bool]:
     """Return the conditions that it may have in the end, and whether it is sure to."""
     now = [(each["type"], each.get("status", "")) for each in (pod.get("status") or {}).get("conditions") or ()]
     found = dict.fromkeys((each for each in now if each[0] not in _CHANGING), True)
@@ -137,5 +137,5 @@ def _matches(asked: Json, code: int) -> bool:
     return code != 0 and (code in asked["values"]) == (asked["operator"] == "In")
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0

@@ -80,11 +80,11 @@ def parse_record(text: str) -> dict[str, RecordEntry]:
     """Parse an annotation; no text is an empty record."""
     if not text:
         return {}
-    body = _object(_load(text), "")
+    body = _as_dict(_load(text), "")
     if "pods" not in body:
-        return {WHOLE: _entry(body, "")}
-    pods = _object(body["pods"], "pods: ")
-    return {str(name): _entry(_object(each, f"pods.{name}: "), f"pods.{name}.") for name, each in pods.items()}
+        return {WHOLE: _parse_entry(body, "")}
+    pods = _as_dict(body["pods"], "pods: ")
+    return {str(name): _parse_entry(_as_dict(each, f"pods.{name}: "), f"pods.{name}.") for name, each in pods.items()}
 
 
 def format_record(record: Record) -> str:
@@ -93,8 +93,8 @@ def format_record(record: Record) -> str:
     if not kept:
         return ""
     if set(kept) == {WHOLE}:
-        return json.dumps(_body(kept[WHOLE]), separators=(",", ":"))
-    return json.dumps({"pods": {name: _body(entry) for name, entry in kept.items()}}, separators=(",", ":"))
+        return json.dumps(_encode_entry(kept[WHOLE]), separators=(",", ":"))
+    return json.dumps({"pods": {name: _encode_entry(entry) for name, entry in kept.items()}}, separators=(",", ":"))
 
 
 def forget_old(record: Record, now: float, forget_after: float) -> dict[str, RecordEntry]:
@@ -102,10 +102,7 @@ def forget_old(record: Record, now: float, forget_after: float) -> dict[str, Rec
     kept: dict[str, RecordEntry] = {}
     for name, entry in record.items():
         nodes = entry.recent_failures(now, forget_after)
-        if nodes or not entry.nodes:
-            kept[name] = replace(entry, nodes=nodes) if len(nodes) < len(entry.nodes) else entry
-        elif (rest := reset_entry(entry)) != EMPTY:
-            kept[name] = rest
+        kept[name] = replace(entry, nodes=nodes) if nodes or not entry.nodes else reset_entry(entry)
     return kept
 
 
@@ -121,39 +118,40 @@ def _load(text: str) -> Any:
         raise RecordError(f"it is not JSON: {error}") from None
 
 
-def _object(value: Any, at: str) -> dict[str, Any]:
+def _as_dict(value: Any, at: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RecordError(f"{at}it is not a JSON object")
     return value
 
 
-def _count(value: Any, at: str) -> int:
+def _as_count(value: Any, at: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise RecordError(f"{at}{value!r} is not a number of times")
     return value
 
 
-def _entry(body: dict[str, Any], at: str) -> RecordEntry:
-    count, nodes = _count(body.get("count", 0), f"{at}count: "), _object(body.get("nodes", {}), f"{at}nodes: ")
+def _parse_entry(body: dict[str, Any], at: str) -> RecordEntry:
+    count = _as_count(body.get("count", 0), f"{at}count: ")
+    nodes = _as_dict(body.get("nodes", {}), f"{at}nodes: ")
     return RecordEntry(
         count=count,
-        nodes={str(node): _failure(each, f"{at}nodes.{node}") for node, each in nodes.items()},
-        pending=_texts(body, "pending", at),
+        nodes={str(node): _parse_failure(each, f"{at}nodes.{node}") for node, each in nodes.items()},
+        pending=_parse_texts(body, "pending", at),
         replacement=str(body.get("replacement", "")),
         told=str(body.get("told", "")),
         revision=str(body.get("revision", "")),
-        avoids=_texts(body, "avoids", at),
+        avoids=_parse_texts(body, "avoids", at),
     )
 
 
-def _texts(body: dict[str, Any], key: str, at: str) -> tuple[str, ...]:
+def _parse_texts(body: dict[str, Any], key: str, at: str) -> tuple[str, ...]:
     found = body.get(key, [])
     if not isinstance(found, list):
         raise RecordError(f"{at}{key}: it is not a list")
     return tuple(str(each) for each in found)
 
 
-def _failure(body: Any, at: str) -> NodeFailure:
+def _parse_failure(body: Any, at: str) -> NodeFailure:
     try:
         return NodeFailure(parse_instant(body["at"]), str(body.get("reason", "")))
     except (KeyError, TypeError, AttributeError):
@@ -162,7 +160,7 @@ def _failure(body: Any, at: str) -> NodeFailure:
         raise RecordError(f"{at}.at: {error}") from None
 
 
-def _body(entry: RecordEntry) -> dict[str, Any]:
+def _encode_entry(entry: RecordEntry) -> dict[str, Any]:
     nodes = {
         node: {"at": format_instant(failure.at), "reason": failure.reason[:_LONGEST_REASON]}
         for node, failure in sorted(entry.nodes.items())
@@ -206,12 +204,12 @@ def parse_kse_record(kind: str, text: str, failing: Collection[str], now: float)
     """
     body = _load(text)
     if kind == "DaemonSet":
-        count = _count(body, "")
+        count = _as_count(body, "")
         return {node: RecordEntry(count) for node in sorted(failing)}
-    body = _object(body, "")
+    body = _as_dict(body, "")
     if kind == "StatefulSet":
-        return {str(pod): _foreign(_object(each, f"{pod}: "), kind, f"{pod}: ", now) for pod, each in body.items()}
-    return {WHOLE: _foreign(body, kind, "", now)}
+        return {str(pod): _parse_kse(_as_dict(each, f"{pod}: "), kind, f"{pod}: ", now) for pod, each in body.items()}
+    return {WHOLE: _parse_kse(body, kind, "", now)}
 
 
 def merge_kse_record(record: Record, foreign: Record, longest: int) -> dict[str, RecordEntry]:
@@ -239,12 +237,12 @@ def describe_kse_record(foreign: Record) -> str:
     return "; ".join(said) or "no pod fails now"
 
 
-def _foreign(body: dict[str, Any], kind: str, at: str, now: float) -> RecordEntry:
+def _parse_kse(body: dict[str, Any], kind: str, at: str, now: float) -> RecordEntry:
     field = _HOSTS[kind]
     hosts = body.get(field) or []  # null where it has given up
     if not isinstance(hosts, list) or not all(map(_is_node, hosts)):
         raise RecordError(f"{at}{field}: it is not a list of nodes")
-    count = _count(body.get(_TIMES, 0), f"{at}{_TIMES}: ")
+    count = _as_count(body.get(_TIMES, 0), f"{at}{_TIMES}: ")
     return RecordEntry(count, {node: NodeFailure(now, REASON) for node in sorted(hosts)})
 
 

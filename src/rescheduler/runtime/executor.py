@@ -63,20 +63,20 @@ class ControllerObserver:
         for pod in (seen.pod, *seen.marked):
             if pod is not None:
                 metadata = pod["metadata"]
-                self._note((metadata["namespace"], metadata["name"]), metadata["resourceVersion"])
-        return replace(seen, steered=self._steering(migration.namespace), rivals=self._rivals(migration))
+                self._remember((metadata["namespace"], metadata["name"]), metadata["resourceVersion"])
+        return replace(seen, steered=self._steering(migration.namespace), rivals=self._find_rivals(migration))
 
     def is_old(self, pod: ObjectKey, version: str) -> bool:
         """Whether an observation has seen this version of the pod, or a later one."""
         return version.isdecimal() and int(version) <= self._seen.get(pod, -1)
 
-    def _note(self, pod: ObjectKey, version: str) -> None:
+    def _remember(self, pod: ObjectKey, version: str) -> None:
         if version.isdecimal():
             self._seen[pod] = max(int(version), self._seen.pop(pod, -1))
             if len(self._seen) > _MOST_VERSIONS:
                 self._seen.popitem(last=False)
 
-    def _rivals(self, migration: PodMigration) -> tuple[PodMigration, ...]:
+    def _find_rivals(self, migration: PodMigration) -> tuple[PodMigration, ...]:
         """The other migrations under way that move pods of the same controller."""
         controller = migration.status.controller
         if controller is None:

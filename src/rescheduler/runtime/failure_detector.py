@@ -56,33 +56,33 @@ class VanishedPods:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._falls: OrderedDict[str, VanishedPod] = OrderedDict()
+        self._remembered: OrderedDict[str, VanishedPod] = OrderedDict()
         self._settled: OrderedDict[str, None] = OrderedDict()
         """The watch may still deliver a pod that was read, counted and deleted; it must not count twice."""
 
     def __len__(self) -> int:
         """The number of remembered pods."""
-        return len(self._falls)
+        return len(self._remembered)
 
     def observe(self, pod: Pod) -> None:
         """Remember a pod that has failed, unless it is known already."""
         if pod.phase != "Failed" or pod.ailment is None or pod.owner is None or not pod.node:
             return
-        if pod.uid in self._settled or pod.uid in self._falls:
+        if pod.uid in self._settled or pod.uid in self._remembered:
             return
-        self._falls[pod.uid] = VanishedPod(pod, pod.owner, pod.ailment.reason, self._now())
+        self._remembered[pod.uid] = VanishedPod(pod, pod.owner, pod.ailment.reason, self._now())
         oldest = self._now() - _KEPT
-        while len(self._falls) > _MOST or next(iter(self._falls.values())).seen < oldest:
-            self._falls.popitem(last=False)
+        while len(self._remembered) > _MOST or next(iter(self._remembered.values())).seen < oldest:
+            self._remembered.popitem(last=False)
 
     def of(self, owners: Collection[str]) -> list[VanishedPod]:
         """The pods of these controllers, by UID."""
-        return [fall for fall in self._falls.values() if fall.owner.uid in owners]
+        return [fall for fall in self._remembered.values() if fall.owner.uid in owners]
 
     def settle(self, uids: Iterable[str]) -> None:
         """Forget these pods for good."""
         for uid in uids:
-            self._falls.pop(uid, None)
+            self._remembered.pop(uid, None)
             self._settled[uid] = None
             self._settled.move_to_end(uid)
         while len(self._settled) > _MOST:
@@ -90,7 +90,7 @@ class VanishedPods:
 
     def clear(self) -> None:
         """Forget everything, when the lead ends."""
-        self._falls.clear()
+        self._remembered.clear()
         self._settled.clear()
 
 
@@ -249,13 +249,13 @@ class FailureDetector:
     def _pod_changed(self, key: PodKey) -> None:
         pod: Pod | None = self._cache.row("Pod", key)
         if pod is None:
-            self._unset(key)
+            self._cancel_timer(key)
             if (suspected := self._suspected.pop(key, None)) is not None:
                 self._suspect(suspected)
             return
         starts = pod.phase == "Pending" and bool(pod.node) and not pod.deleting
         if not starts:
-            self._unset(key)
+            self._cancel_timer(key)
         fails = not pod.deleting and (pod.ailment is not None or pod.node in self._lost)
         holder = self.holder(pod)
         if holder is None:
@@ -266,19 +266,19 @@ class FailureDetector:
             if not pod.deleting:
                 self._suspected.pop(key, None)
         elif not self._asks(pod, holder):
-            self._expect(key, holder)
+            self._await_controller(key, holder)
         elif fails:
             self._look_at(holder, key)
         elif key not in self._timers:
             due = (pod.created if pod.created is not None else self._now()) + self._live.recovery().start_timeout
-            self._set(key, due, lambda: self._not_started(key))
+            self._start_timer(key, due, lambda: self._not_started(key))
 
     def _look_at(self, holder: RecordOwnerKey, pod: PodKey) -> None:
         """Report a workload because of a pod; it is reported again when the pod is gone."""
         self._suspected[pod] = holder
         self._suspect(holder)
 
-    def _expect(self, key: PodKey, controller: RecordOwnerKey) -> None:
+    def _await_controller(self, key: PodKey, controller: RecordOwnerKey) -> None:
         """Look at a pod again when its controller is cached, if the controller is missing now."""
         if controller[0] in CONTROLLERS and self._cache.row(controller[0], controller) is None:
             if len(self._unclaimed) > _MOST:
@@ -295,11 +295,11 @@ class FailureDetector:
     def _node_changed(self, name: str) -> None:
         node: Node | None = self._cache.row("Node", name)
         if node is not None and node.ready:
-            self._unset(name)
+            self._cancel_timer(name)
             self._lost.discard(name)
         elif name not in self._lost and name not in self._timers:
             since = node.unready_since if node is not None and node.unready_since is not None else self._now()
-            self._set(name, since + self._live.recovery().node_not_ready, lambda: self._is_lost(name))
+            self._start_timer(name, since + self._live.recovery().node_not_ready, lambda: self._is_lost(name))
 
     def _is_lost(self, name: str) -> None:
         self._lost.add(name)
@@ -315,7 +315,7 @@ class FailureDetector:
         if workload is not None and key in self._unclaimed:
             for pod in self._unclaimed.pop(key):
                 self._pod_changed(pod)
-        deployment = _deployment(workload) if workload is not None else None
+        deployment = _deployment_of(workload) if workload is not None else None
         if deployment is not None:
             # A copy that the Deployment's controller has made. If it outlives the record, it must be removed; if the
             # events come in the other order, the change of the Deployment reports it.
@@ -370,7 +370,7 @@ class FailureDetector:
         keys = {holder} if holder[0] == "Deployment" else {holder, (pod.owner.kind, pod.namespace, pod.owner.name)}
         return any(self._notes.get(key, _NOTHING).retries is not None for key in keys)
 
-    def _set(self, what: Hashable, due: float, ring: Callable[[], None]) -> None:
+    def _start_timer(self, what: Hashable, due: float, ring: Callable[[], None]) -> None:
         def rung() -> None:
             self._timers.pop(what, None)
             ring()
@@ -378,7 +378,7 @@ class FailureDetector:
         loop = asyncio.get_running_loop()
         self._timers[what] = loop.call_later(max(0.0, due - self._now()), rung)
 
-    def _unset(self, what: Hashable) -> None:
+    def _cancel_timer(self, what: Hashable) -> None:
         timer = self._timers.pop(what, None)
         if timer is not None:
             timer.cancel()
@@ -386,13 +386,13 @@ class FailureDetector:
 
 def _notes(workload: Workload) -> _Notes:
     said = workload.annotations
-    kind = "Deployment" if _deployment(workload) is not None else workload.kind  # the kind whose record it copies
+    kind = "Deployment" if _deployment_of(workload) is not None else workload.kind  # the kind whose record it copies
     foreign = said.get(labels.KSE_RECORDS.get(kind, ""), "")
     retries = said.get(labels.SCHEDULING_RETRIES, said.get(labels.MISSPELT_RETRIES))
     return _Notes(retries, said.get(labels.FAILURES, ""), foreign)
 
 
-def _deployment(workload: Workload) -> RecordOwnerKey | None:
+def _deployment_of(workload: Workload) -> RecordOwnerKey | None:
     """The Deployment that owns a ReplicaSet."""
     above = workload.owner
     if workload.kind != "ReplicaSet" or above is None or above.kind != "Deployment":

@@ -41,7 +41,7 @@ def cordon_command(node: Json, now: float, *, cordons: bool) -> Command | None:
     if not cordons or _is_closed(node) or is_terminating(node):
         return None
     note = {labels.CORDONED: format_instant(now)}
-    return _changed(node, note, {"unschedulable": True}, "cordon it: it is under maintenance")
+    return _make_patch(node, note, {"unschedulable": True}, "cordon it: it is under maintenance")
 
 
 def uncordon_command(node: Json) -> Command | None:
@@ -49,14 +49,14 @@ def uncordon_command(node: Json) -> Command | None:
     if labels.CORDONED not in annotations_of(node):
         return None
     spec = {"unschedulable": None} if _is_closed(node) else {}
-    return _changed(node, {labels.CORDONED: None}, spec, "take our cordon down")
+    return _make_patch(node, {labels.CORDONED: None}, spec, "take our cordon down")
 
 
 def _is_closed(node: Json) -> bool:
     return bool(node["spec"].get("unschedulable"))
 
 
-def _changed(node: Json, notes: Json, spec: Json, why: str) -> Command:
+def _make_patch(node: Json, notes: Json, spec: Json, why: str) -> Command:
     # Only as it was read: after a concurrent change, everything is decided again.
     changes: Json = {"metadata": {"annotations": notes, "resourceVersion": node["metadata"]["resourceVersion"]}}
     if spec:

@@ -53,11 +53,11 @@ class MigrationCache:
 
     def active(self) -> Iterator[PodMigration]:
         """The migrations that are not over; finished ones cost nothing here."""
-        yield from [*self._in(Phase.PENDING), *self._in(Phase.IN_PROGRESS)]
+        yield from [*self._list_in(Phase.PENDING), *self._list_in(Phase.IN_PROGRESS)]
 
     def in_progress(self) -> Iterator[PodMigration]:
         """The migrations that have started and are not over."""
-        yield from self._in(Phase.IN_PROGRESS)
+        yield from self._list_in(Phase.IN_PROGRESS)
 
     def by_pod(self, pod: ObjectKey) -> frozenset[ObjectKey]:
         """The migrations whose original or replacement has this namespace and name."""
@@ -82,35 +82,35 @@ class MigrationCache:
         if (
             known is not None
             and known.uid == migration.uid
-            and _order(known.metadata.resource_version) > _order(migration.metadata.resource_version)
+            and _parse_version(known.metadata.resource_version) > _parse_version(migration.metadata.resource_version)
         ):
             return
         self._unlink(key)
         self._migrations[key] = migration
-        for index, entry in self._entries(migration):
+        for index, entry in self._index_entries(migration):
             index[entry].add(key)
         if known is None or known.metadata.resource_version != migration.metadata.resource_version:
-            self._tell(key, ours=ours)
+            self._notify(key, ours=ours)
 
     def drop(self, key: ObjectKey) -> None:
         """Remove a migration."""
         self._unlink(key)
         if self._migrations.pop(key, None) is not None:
-            self._tell(key, ours=False)
+            self._notify(key, ours=False)
 
-    def _in(self, phase: Phase) -> list[PodMigration]:
+    def _list_in(self, phase: Phase) -> list[PodMigration]:
         return [self._migrations[key] for key in self._phases.get(phase, ())]
 
     def _unlink(self, key: ObjectKey) -> None:
         known = self._migrations.get(key)
         if known is None:
             return
-        for index, entry in self._entries(known):
+        for index, entry in self._index_entries(known):
             index[entry].discard(key)
             if not index[entry]:
                 del index[entry]
 
-    def _entries(self, migration: PodMigration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
+    def _index_entries(self, migration: PodMigration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
         """The index entries of a migration."""
         progress, order = migration.status, migration.spec
         yield self._phases, progress.phase
@@ -123,7 +123,7 @@ class MigrationCache:
         for uid in {owner.uid for owner in owners if owner is not None}:
             yield self._owners, uid
 
-    def _tell(self, key: ObjectKey, *, ours: bool) -> None:
+    def _notify(self, key: ObjectKey, *, ours: bool) -> None:
         for listener in self._listeners:
             listener(key, ours)
 
@@ -168,7 +168,7 @@ class MigrationSink:
             self._listed = None
 
 
-def _order(version: str) -> int:
+def _parse_version(version: str) -> int:
     """Versions of one object are numbers that grow, as Kubernetes promises since v1.35 and always kept."""
     return int(version) if version.isdecimal() else 0
 
@@ -183,7 +183,7 @@ class MigrationStore:
     def __init__(self, client: MigrationClient, migrations: MigrationCache, tell: Tell) -> None:
         self.client = client
         self.migrations = migrations
-        self._tell = tell
+        self._notify = tell
 
     async def create(self, migration: PodMigration) -> PodMigration:
         """Store a new migration."""
@@ -202,5 +202,5 @@ class MigrationStore:
         """Store progress, then notify."""
         stored = await self.client.update_status(migration, progress)
         self.migrations.put(stored, ours=True)
-        self._tell(migration, stored)
+        self._notify(migration, stored)
         return stored

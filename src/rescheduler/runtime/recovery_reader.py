@@ -71,14 +71,14 @@ class NodeFinder:
     @property
     def unready_share(self) -> float:
         """The share of nodes that are not ready, from 0 to 1."""
-        return self._columns().unready_share
+        return self._read_columns().unready_share
 
     def find(self, shape: Shape, template: Workload | None, volumes: Volumes) -> frozenset[str]:
         """The nodes whose labels and taints suit a pod; a template replaces the pod's own node selector and affinity.
 
         The pod's own affinity may exclude nodes because recovery had it avoid them.
         """
-        nodes = self._columns()
+        nodes = self._read_columns()
         if template is not None:
             wanted = {"node_selector": template.node_selector, "node_affinity": template.node_affinity}
             shape = msgspec.structs.replace(shape, **wanted)
@@ -89,7 +89,7 @@ class NodeFinder:
             mask &= nodes.masks.any_of(terms)
         return frozenset(nodes.names[index] for index in np.flatnonzero(mask))
 
-    def _columns(self) -> _NodeColumns:
+    def _read_columns(self) -> _NodeColumns:
         now = self._now()
         if self._cached is None or not 0.0 <= now - self._cached.at < _FRESH:
             nodes = tuple(sorted(self._cache.rows("Node"), key=lambda node: str(node.name)))
@@ -141,13 +141,13 @@ class WorkloadStateReader:
         found = await self._owners.look(key)
         if not isinstance(found, OwnedObjects):
             return found
-        entry = _entry(found.holder) if key[0] == "Pod" else EMPTY
+        entry = _read_entry(found.holder) if key[0] == "Pod" else EMPTY
         reader = ObjectReader()  # it caches all that it reads, so each state has its own
         # A Ready pod has not failed, so its guards and feasible nodes are not needed.
         doubtful = [pod for pod in found.pods if find_condition(pod, "Ready").get("status") != "True"]
         rows: dict[str, Pod] = {}
         for index, pod in enumerate(doubtful, start=1):
-            rows[pod["metadata"]["uid"]] = _row(reader, pod, entry)
+            rows[pod["metadata"]["uid"]] = _read_row(reader, pod, entry)
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
         there = {pod["metadata"]["uid"] for pod in found.pods if not is_terminating(pod)}
@@ -155,7 +155,7 @@ class WorkloadStateReader:
         vanished = [lost for lost in self._vanished.of(owners) if lost.pod.uid not in there]
         rows |= {lost.pod.uid: lost.pod for lost in vanished}
         by_age = sorted(found.controllers, key=lambda each: str(each["metadata"].get("creationTimestamp")))
-        free = self._free(rows, [_template(reader, each) for each in by_age])
+        free = self._find_feasible(rows, [_read_template(reader, each) for each in by_age])
         everywhere = next(iter(free.values()), frozenset[str]())
         return WorkloadState(
             workload=found.holder,
@@ -183,7 +183,7 @@ class WorkloadStateReader:
         controllers = tuple(holder if each is state.workload else each for each in state.controllers)
         return replace(state, workload=holder, controllers=controllers, now=self._now())
 
-    def _free(self, rows: dict[str, Pod], templates: list[Workload | None]) -> dict[str, frozenset[str]]:
+    def _find_feasible(self, rows: dict[str, Pod], templates: list[Workload | None]) -> dict[str, frozenset[str]]:
         """The feasible nodes for each pod's replacement, by UID; pods of the newest controller come first."""
         by_owner = {each.uid: each for each in templates if each is not None}
         ages = {uid: age for age, uid in enumerate(by_owner)}
@@ -205,18 +205,18 @@ class WorkloadStateReader:
         for name in sorted({name for name in names if name}):
             row: Node | None = self._cache.row("Node", name)
             if row is not None and row.ready:
-                found[name] = _well(name)
+                found[name] = _make_ready_node(name)
             elif (node := await self._owners.find("Node", "", name)) is not None:
                 found[name] = node
         return found
 
     def _objections(self, rows: dict[str, Pod]) -> dict[str, str]:
-        spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._moving(row))}
+        spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._describe_migration(row))}
         snapshot = replace(ClusterSnapshot(), spoken_for=spoken_for)
         context = GuardContext(self._live.policy(), snapshot)
         return {uid: why for uid, row in rows.items() if (why := objection_to_recovery(row, context))}
 
-    def _moving(self, row: Pod) -> str:
+    def _describe_migration(self, row: Pod) -> str:
         """Which migration moves a pod; a pending one counts for bare pods only.
 
         It would find any other pod gone; but its copy of a bare pod would be one too many.
@@ -230,7 +230,7 @@ class WorkloadStateReader:
         return ""
 
 
-def _entry(holder: Json) -> RecordEntry:
+def _read_entry(holder: Json) -> RecordEntry:
     """The record of a bare pod; `decide` reports one that cannot be parsed."""
     try:
         return parse_record(annotations_of(holder).get(labels.FAILURES, "")).get(WHOLE, EMPTY)
@@ -238,7 +238,7 @@ def _entry(holder: Json) -> RecordEntry:
         return EMPTY
 
 
-def _row(reader: ObjectReader, pod: Json, entry: RecordEntry) -> Pod:
+def _read_row(reader: ObjectReader, pod: Json, entry: RecordEntry) -> Pod:
     """The pod as planning sees it, without the node affinity that recovery has added to a bare pod."""
     spec = pod["spec"]
     if entry.avoids and "affinity" in spec:
@@ -249,12 +249,12 @@ def _row(reader: ObjectReader, pod: Json, entry: RecordEntry) -> Pod:
     return row
 
 
-def _template(reader: ObjectReader, controller: Json) -> Workload | None:
+def _read_template(reader: ObjectReader, controller: Json) -> Workload | None:
     row = reader.read(controller["kind"], msgspec.json.encode(controller), _SOURCE).row
     return row if isinstance(row, Workload) else None
 
 
-def _well(name: str) -> Json:
+def _make_ready_node(name: str) -> Json:
     """A Ready node, with the fields that `decide` reads."""
     ready = {"type": "Ready", "status": "True"}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"conditions": [ready]}}

@@ -65,20 +65,20 @@ class UsagePoller:
         """Poll once and store the samples. Raises nothing; `failure` says what went wrong."""
         now = self._now()
         try:
-            self._history.begin(now, await self._placed())
-            self._answered(now, await self._source.read(self._history.take))
+            self._history.begin(now, await self._read_positions())
+            self._finish(now, await self._source.read(self._history.take))
         except (ClusterError, UsageError) as error:
-            self._failed(str(error))
+            self._fail(str(error))
         except Exception as error:  # noqa: BLE001 - one bad answer is a failed poll, too
             _log.exception("internal error or malformed answer", source=type(self._source).__name__)
-            self._failed(f"{type(error).__name__}: {error}")
+            self._fail(f"{type(error).__name__}: {error}")
         self.polled.set()
 
     def with_usage(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with measured usage; thread-safe."""
         return replace(snapshot, measured=self._history.measured(snapshot))
 
-    async def _placed(self) -> SystemOverhead:
+    async def _read_positions(self) -> SystemOverhead:
         """Where pods stand now; others get their turn while very many are looked at."""
         placed, pods = SystemOverhead(), self._pods()
         for first in range(0, len(pods), _AT_ONCE):
@@ -86,7 +86,7 @@ class UsagePoller:
             await asyncio.sleep(0)
         return placed
 
-    def _answered(self, now: float, warnings: tuple[str, ...]) -> None:
+    def _finish(self, now: float, warnings: tuple[str, ...]) -> None:
         self._history.end(warnings)
         if self.failure:
             _log.info("usage source answers again")
@@ -96,7 +96,7 @@ class UsagePoller:
                 _log.warning("usage warning", warning=warning)
         self._warned = warnings
 
-    def _failed(self, why: str) -> None:
+    def _fail(self, why: str) -> None:
         self._history.failed(why)
         self.failures += 1
         if why != self.failure:  # once a change, not once a round

@@ -121,7 +121,7 @@ class StartGate:
         if removed and not has_finished(pod):
             return StartDecision(None, "it has not ended: only pods that have are removed", never=True)
         if not removed and scene.seen.controller is not None and (changing := rollout_reason(scene)):
-            return self._later(scene, progress, changing)
+            return self._wait(scene, progress, changing)
         wanted = request_of(migration)
         if wanted.target and scene.seen.target is None:
             return StartDecision(None, f"there is no node {wanted.target}", never=True)
@@ -131,7 +131,7 @@ class StartGate:
         migration = scene.migration
         if verdict.method is None:
             if verdict.temporary:
-                return self._later(scene, progress, verdict.reason)
+                return self._wait(scene, progress, verdict.reason)
             return StartDecision(None, verdict.reason, never=True)
         if not self.open:
             return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
@@ -148,25 +148,25 @@ class StartGate:
         """What keeps a migration waiting whatever the rules say: a hold, a rival, or a limit."""
         migration = scene.migration
         if hold := self._holds.check(migration, scene.now):
-            return self._held(scene, progress, hold)
-        if rival := self._rival(migration):
-            return self._later(scene, progress, f"migration {rival} is moving the pod")
+            return self._hold(scene, progress, hold)
+        if rival := self._find_rival(migration):
+            return self._wait(scene, progress, f"migration {rival} is moving the pod")
         if exceeded := self._limits.find_exceeded(migration, progress):
             # A planned move times out while it waits for a limit, a move ordered by hand does not.
             if migration.spec.by_hand:
-                return StartDecision(None, exceeded, _SOON, known=_known(scene, progress))
-            return self._later(scene, progress, exceeded, _SOON)
+                return StartDecision(None, exceeded, _SOON, known=_describe_waiting(scene, progress))
+            return self._wait(scene, progress, exceeded, _SOON)
         return None
 
-    def _held(self, scene: StepContext, progress: MigrationStatus, hold: Hold) -> StartDecision:
+    def _hold(self, scene: StepContext, progress: MigrationStatus, hold: Hold) -> StartDecision:
         """Wait for a hold to end; fail a migration whose target is gone."""
-        known = _known(scene, progress)
+        known = _describe_waiting(scene, progress)
         target = scene.migration.spec.target
         if not hold.never and target and scene.seen.target is None:
             return StartDecision(None, f"there is no node {target} any more", never=True, known=known)
         return StartDecision(None, hold.reason, _LATER, hold.never, known)
 
-    def _rival(self, migration: PodMigration) -> str:
+    def _find_rival(self, migration: PodMigration) -> str:
         """Another migration that moves the same pod, or is about to."""
         for key in sorted(self._migrations.by_pod((migration.namespace, migration.spec.pod.name))):
             other = self._migrations.get(key)
@@ -202,10 +202,10 @@ class StartGate:
             if known is None or known.status.phase is Phase.PENDING:
                 self._limits.release(migration.key)
 
-    def _later(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> StartDecision:
+    def _wait(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> StartDecision:
         if self._is_late(scene.migration, scene.now):
             return StartDecision(None, f"it could not begin in time: {reason}", never=True)
-        return StartDecision(None, reason, wait, known=_known(scene, progress))
+        return StartDecision(None, reason, wait, known=_describe_waiting(scene, progress))
 
     def _is_late(self, migration: PodMigration, now: float) -> bool:
         timeout = migration.spec.timeout or self._live.config.fields.migration.timeout
@@ -245,7 +245,7 @@ def _describe(scene: StepContext, pod: Json) -> MigrationStatus:
     )
 
 
-def _known(scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
+def _describe_waiting(scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
     """The progress of a waiting migration: without the UID, which is settled only when it starts."""
     return structs.replace(
         scene.migration.status, source=progress.source, target=progress.target, workload=progress.workload

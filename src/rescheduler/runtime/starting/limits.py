@@ -49,7 +49,7 @@ class ConcurrencyLimits:
     def find_exceeded(self, migration: PodMigration, progress: MigrationStatus) -> str:
         """Return the limit that stops a migration with this progress; empty if none does."""
         wanted = footprint(migration, progress)
-        taken = list(self._taken(migration.key))
+        taken = list(self._list_taken(migration.key))
         if wanted.proposal and any(each.proposal == wanted.proposal for each in taken):
             return ""  # the other moves of its proposal have started, and wait for it
         limits = self._live.concurrency()
@@ -93,22 +93,22 @@ class ConcurrencyLimits:
 
     def has_granted(self, key: ObjectKey) -> bool:
         """Whether a migration that is still pending in the cache is about to start."""
-        return key not in self._reserved and self._counts(key)
+        return key not in self._reserved and self._is_pending(key)
 
     def release(self, key: ObjectKey) -> None:
         """Stop counting a migration, unless it has started."""
         self._granted.pop(key, None)
         self._reserved.discard(key)
 
-    def _counts(self, key: ObjectKey) -> bool:
+    def _is_pending(self, key: ObjectKey) -> bool:
         """Whether a granted or reserved migration is still pending in the cache."""
         attempts, _ = self._granted.get(key, (-1, None))
         known = self._migrations.get(key)
         return known is not None and known.status.phase is Phase.PENDING and known.status.attempts <= attempts
 
-    def _taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
+    def _list_taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
         for key, (_, granted) in list(self._granted.items()):
-            if not self._counts(key):
+            if not self._is_pending(key):
                 self.release(key)  # it has started since, or was deleted
             elif key != apart:
                 yield granted

@@ -87,7 +87,7 @@ class TimeWindows:
 
     def why_closed(self) -> str:
         """Why no optional move may start now; empty if a window is open, or none is configured."""
-        held = self._outside(self._now())
+        held = self._find_closed(self._now())
         return held.reason if held is not None else ""
 
     def room(self) -> int | None:
@@ -95,7 +95,7 @@ class TimeWindows:
         most = self._live.policy().when.moves_per_hour
         if most is None:
             return None
-        return max(0, most - len({*self._within_the_hour(self._now()), *self._ordered()}))
+        return max(0, most - len({*self._starts_within_hour(self._now()), *self._list_ordered()}))
 
     def why_limited(self) -> str:
         """Why no more optional moves may be created than there is room for; empty without a limit."""
@@ -104,9 +104,9 @@ class TimeWindows:
             return ""
         if room:
             return f"only {room} more may begin within the hour ({_IN_ALL})"
-        begun = self._within_the_hour(self._now())
+        begun = self._starts_within_hour(self._now())
         hour = _HourlyLimit(_IN_ALL, most, 1, tuple(begun.values()))
-        reason, full = hour.describe(len(set(self._ordered()) - begun.keys())), hour.hold()
+        reason, full = hour.describe(len(set(self._list_ordered()) - begun.keys())), hour.hold()
         return reason if full is None else f"{reason}: none before {format_instant(full.until)}"
 
     def check(self, migration: PodMigration) -> Hold | None:
@@ -116,7 +116,7 @@ class TimeWindows:
         now, members = self._now(), self._migrations.members(migration)
         if any(self._is_ahead(each, now) for each in members):
             return None
-        return self._outside(now) or self._too_many(migration, members, now)
+        return self._find_closed(now) or self._too_many(migration, members, now)
 
     def note_start(self, migration: PodMigration) -> None:
         """Count a migration that starts."""
@@ -125,14 +125,14 @@ class TimeWindows:
 
     def needed(self, now: float) -> set[ObjectKey]:
         """The finished migrations that must be kept because they count for the hour."""
-        return set(self._within_the_hour(now)) if self._live.policy().when.counts else set()
+        return set(self._starts_within_hour(now)) if self._live.policy().when.counts else set()
 
     def _is_ahead(self, member: PodMigration, now: float) -> bool:
         """Whether a member of the proposal has completed, or is about to start."""
         granted = self._granted.get(member.key)
         return member.status.phase is Phase.COMPLETED or (granted is not None and now - granted < _GRANTED_FOR)
 
-    def _outside(self, now: float) -> Hold | None:
+    def _find_closed(self, now: float) -> Hold | None:
         """Why no window is open; cached until the next change of the schedule, because every waiting migration asks."""
         schedule = self._live.policy().when.schedule
         known, since, until, held = self._outlook
@@ -153,19 +153,19 @@ class TimeWindows:
         timing = self._live.policy().when
         if not timing.counts:
             return None
-        begun = self._within_the_hour(now)
+        begun = self._starts_within_hour(now)
         for each in (migration, *members):
             begun.pop(each.key, None)  # another attempt is not another start
-        found = [hour.hold() for hour in _hours(timing, migration, members, begun)]
+        found = [hour.hold() for hour in _list_limits(timing, migration, members, begun)]
         if timing.moves_per_hour_per_namespace is not None:
-            found.append(_unknown(migration, members, now))
+            found.append(_find_unstored(migration, members, now))
         return max((each for each in found if each is not None), key=lambda held: held.until, default=None)
 
-    def _ordered(self) -> Iterator[ObjectKey]:
+    def _list_ordered(self) -> Iterator[ObjectKey]:
         """The created moves that have not started yet."""
         return (each.key for each in self._migrations.active() if counts_for_hour(each) and is_ordered(each))
 
-    def _within_the_hour(self, now: float) -> dict[ObjectKey, float]:
+    def _starts_within_hour(self, now: float) -> dict[ObjectKey, float]:
         """The start times that count for the hour, including granted starts."""
         self._begun = {key: at for key, at in self._begun.items() if now - at < COUNTS}
         self._granted = {key: at for key, at in self._granted.items() if now - at < _GRANTED_FOR}
@@ -188,7 +188,7 @@ class TimeWindows:
             self._note(migration)
 
 
-def _hours(
+def _list_limits(
     timing: Timing, migration: PodMigration, members: Sequence[PodMigration], begun: dict[ObjectKey, float]
 ) -> Iterator[_HourlyLimit]:
     """The hourly limits for a proposal: the total, and one for each namespace."""
@@ -200,7 +200,7 @@ def _hours(
             yield _HourlyLimit(FIELD, timing.moves_per_hour_per_namespace, wanted, there, f" in {name}")
 
 
-def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> Hold | None:
+def _find_unstored(migration: PodMigration, members: Sequence[PodMigration], now: float) -> Hold | None:
     """The moves of a proposal are stored one after the other; until all are there, their namespaces are unknown."""
     stored = (migration.metadata.creation_timestamp or now) + STORE_TIMEOUT
     if len(members) >= migration.spec.members - 1 or now > stored:
