@@ -121,7 +121,7 @@ async def test_a_ca_in_a_file_is_read_again_when_it_is_rotated(tmp_path: Path) -
                 await client.get("/version")
             trusted = connection(tmp_path, {"server": server.url}).ca
             assert trusted is not None
-            ca.write_bytes(b"# Autorit\xe9\n" + trusted.data)
+            ca.write_bytes(b"# Autorit\xe9\n" + trusted.read())
             assert await client.get("/version") == b"{}"
 
 

@@ -85,7 +85,6 @@ class ApiPodVolume(ApiStruct):
 
 class ApiPodSpec(ApiStruct):
     node_name: str | None = None
-    scheduler_name: str | None = None
     priority: Priority | None = None
     priority_class_name: str | None = None
     containers: list[ApiContainer] | None = None

@@ -21,13 +21,10 @@ from rescheduler.kube.connection import (
     BasicLogin,
     BearerToken,
     CertificatePair,
-    ClientCertificate,
     Connection,
     Credential,
     ExecPlugin,
     Impersonation,
-    PemSource,
-    RereadFile,
     TokenFile,
     is_token,
 )
@@ -57,6 +54,7 @@ class ExecSource:
 
     def __init__(self, plugin: ExecPlugin, connection: Connection, timeout: float = PLUGIN_SECONDS) -> None:
         self._plugin = plugin
+        self._where = f"{plugin.where}: {plugin.command}"
         self._connection = connection
         self._timeout = timeout
         self._credential = Credential()
@@ -82,9 +80,10 @@ class ExecSource:
 
     async def _renew(self) -> None:
         status = self._decode(await self._run())
+        certificate, key = status.client_certificate_data, status.client_key_data
         self._credential = Credential(
             f"Bearer {status.token}" if status.token else None,
-            self._pair(status),
+            CertificatePair(certificate.encode(), key.encode(), self._where) if certificate and key else None,
             self._credential.generation + 1,
         )
         self._renew_at = _renewal_time(status.expiration_timestamp, datetime.now(UTC))
@@ -106,14 +105,14 @@ class ExecSource:
         except TimeoutError as error:
             await _end(process, whole_session=not interactive)
             problem = f"gave nothing in {self._timeout:g} s; run it by hand to see what it waits for"
-            raise AuthError(f"{self._plugin.where}: {self._plugin.command} {problem}") from error
+            raise AuthError(f"{self._where} {problem}") from error
         except asyncio.CancelledError:
             await _end(process, whole_session=not interactive)
             raise
         if process.returncode != 0:
             message = (complaint or b"").decode(errors="replace").strip()[-2000:]
             problem = f"failed with exit code {process.returncode}" + (f": {message}" if message else "")
-            raise AuthError(f"{self._plugin.where}: {self._plugin.command} {problem}")
+            raise AuthError(f"{self._where} {problem}")
         return output
 
     async def _start(self, *, interactive: bool) -> asyncio.subprocess.Process:
@@ -134,13 +133,13 @@ class ExecSource:
             hint = self._plugin.install_hint.strip() or "install it, or correct its path"
             raise AuthError(f"{self._plugin.where}: the command {self._plugin.command} is not found; {hint}") from error
         except OSError as error:
-            raise AuthError(f"{self._plugin.where}: {self._plugin.command} does not start: {error.strerror}") from error
+            raise AuthError(f"{self._where} does not start: {error.strerror}") from error
 
     def _is_interactive(self) -> bool:
         has_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
         if self._plugin.interactive_mode == "Always" and not has_terminal:
             raise AuthError(
-                f"{self._plugin.where}: {self._plugin.command} needs a terminal (interactiveMode: Always), "
+                f"{self._where} needs a terminal (interactiveMode: Always), "
                 "and standard input is none; run this in a terminal, or use other credentials"
             )
         return self._plugin.interactive_mode != "Never" and has_terminal
@@ -158,7 +157,7 @@ class ExecSource:
             "server": connection.server,
             "tls-server-name": connection.tls_server_name,
             "insecure-skip-tls-verify": connection.insecure,
-            "certificate-authority-data": base64.b64encode(PemSource(connection.ca).read()).decode()
+            "certificate-authority-data": base64.b64encode(connection.ca.read()).decode()
             if connection.ca is not None
             else None,
             "proxy-url": connection.proxy_url,
@@ -168,28 +167,23 @@ class ExecSource:
         return {name: value for name, value in info.items() if value is not None and value is not False}
 
     def _decode(self, output: bytes) -> _Status:
-        where = f"{self._plugin.where}: {self._plugin.command}"
         try:
             answer = msgspec.json.decode(output, type=_ExecCredential)
         except msgspec.MsgspecError as error:
-            raise AuthError(f"{where} did not print an ExecCredential: {error}") from error
+            raise AuthError(f"{self._where} did not print an ExecCredential: {error}") from error
         if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
             printed = f"{answer.api_version or 'no apiVersion'} {answer.kind or 'without kind'}"
-            raise AuthError(f"{where} printed {printed}, but {self._plugin.api_version} ExecCredential was asked for")
+            raise AuthError(
+                f"{self._where} printed {printed}, but {self._plugin.api_version} ExecCredential was asked for"
+            )
         status = answer.status or _Status()
         if bool(status.client_certificate_data) != bool(status.client_key_data):
-            raise AuthError(f"{where} printed a certificate or a key without the other")
+            raise AuthError(f"{self._where} printed a certificate or a key without the other")
         if not status.token and not status.client_certificate_data:
-            raise AuthError(f"{where} printed neither a token nor a certificate")
+            raise AuthError(f"{self._where} printed neither a token nor a certificate")
         if status.token and not is_token(status.token):
-            raise AuthError(f"{where} printed a token with characters that no token has, such as line breaks")
+            raise AuthError(f"{self._where} printed a token with characters that no token has, such as line breaks")
         return status
-
-    def _pair(self, status: _Status) -> CertificatePair | None:
-        if not status.client_certificate_data or not status.client_key_data:
-            return None
-        where = f"{self._plugin.where}: {self._plugin.command}"
-        return CertificatePair(status.client_certificate_data.encode(), status.client_key_data.encode(), where)
 
 
 def _renewal_time(expiry: datetime | None, now: datetime) -> datetime | None:
@@ -215,12 +209,9 @@ class CredentialSource:
     """Provides the current Credential of a client; safe for concurrent callers."""
 
     def __init__(self, connection: Connection) -> None:
-        login, certificate = connection.credentials.login, connection.credentials.certificate
-        self._login = login
-        self._plugin = ExecSource(login, connection) if isinstance(login, ExecPlugin) else None
-        # Others refresh the file: its current content counts, also after it was refused.
-        self._token = RereadFile(login.path, login.where) if isinstance(login, TokenFile) else None
-        self._pair = _PairSource(certificate) if certificate is not None else None
+        self._login = connection.credentials.login
+        self._certificate = connection.credentials.certificate
+        self._plugin = ExecSource(self._login, connection) if isinstance(self._login, ExecPlugin) else None
 
     async def current(self) -> Credential:
         return self._with_pair(await self._plugin.current() if self._plugin is not None else self._read_login())
@@ -238,26 +229,18 @@ class CredentialSource:
             case BasicLogin(username, password):
                 encoded = base64.b64encode(f"{username}:{password}".encode()).decode()
                 return Credential(f"Basic {encoded}")
-            case TokenFile(path, where) if self._token is not None:
-                token = self._token.read().decode("ascii", "replace").strip()
+            case TokenFile() as file:  # others refresh it: its current content counts, also after it was refused
+                token = file.read().decode("ascii", "replace").strip()
                 if not is_token(token):
-                    raise AuthError(f"{where}: {path} does not hold a token")
+                    raise AuthError(f"{file.where}: {file.path} does not hold a token")
                 return Credential(f"Bearer {token}")
         return Credential()
 
     def _with_pair(self, credential: Credential) -> Credential:
         # The kubeconfig's own certificate wins over a plugin's, as in client-go.
-        return credential if self._pair is None else replace(credential, certificate=self._pair.read())
-
-
-class _PairSource:
-    def __init__(self, certificate: ClientCertificate) -> None:
-        self._where = certificate.certificate.where
-        self._certificate = PemSource(certificate.certificate)
-        self._key = PemSource(certificate.key)
-
-    def read(self) -> CertificatePair:
-        return CertificatePair(self._certificate.read(), self._key.read(), self._where)
+        if self._certificate is None:
+            return credential
+        return replace(credential, certificate=self._certificate.read())
 
 
 def impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]:

@@ -22,24 +22,58 @@ from rescheduler.kube.errors import AuthError
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 
+@dataclass(slots=True)
+class RereadFile:
+    """A file's content, read again whenever the file was replaced or changed; checked on every use."""
+
+    path: Path
+    where: str
+    _seen: tuple[int, int, int] | None = field(default=None, init=False, repr=False, compare=False)
+    _content: bytes = field(default=b"", init=False, repr=False, compare=False)
+
+    def read(self) -> bytes:
+        try:
+            # stat before read: a change in between only means one more read next time.
+            stat = self.path.stat()
+            seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if seen != self._seen:
+                self._content = self.path.read_bytes()
+                self._seen = seen
+        except OSError as error:
+            raise AuthError(f"{self.where}: cannot read {self.path}: {error.strerror}") from error
+        return self._content
+
+
 @dataclass(frozen=True, slots=True)
-class Pem:
-    """PEM text in the kubeconfig (`data`) or in a separate file (`path`), which may be rewritten."""
+class InlinePem:
+    """PEM text in the kubeconfig itself."""
 
     where: str
-    path: Path | None = None
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = field(repr=False)
 
-    @property
-    def file_prefix(self) -> str:
-        """The file and a space, for messages; empty for inline data."""
-        return f"{self.path} " if self.path is not None else ""
+    def read(self) -> bytes:
+        return self.data
+
+
+Pem = InlinePem | RereadFile
+
+
+@dataclass(frozen=True, slots=True)
+class CertificatePair:
+    """A client certificate and its key, as PEM. `where` is for messages and is not compared."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    where: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
     certificate: Pem
     key: Pem
+
+    def read(self) -> CertificatePair:
+        return CertificatePair(self.certificate.read(), self.key.read(), self.certificate.where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +86,8 @@ def is_token(text: str) -> bool:
     return text != "" and text.isascii() and text.isprintable()
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(RereadFile):
     """A token file that is refreshed by others (by the kubelet, for a pod's service account)."""
-
-    path: Path
-    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +150,6 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificatePair:
-    """A client certificate and its key, as PEM. `where` is for messages and is not compared."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
-    where: str = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Credential:
     """The credential of one request: an Authorization header, a client certificate, both or neither.
 
@@ -146,52 +167,18 @@ def without_password(url: str) -> str:
     return str(URL(url).with_user(None))
 
 
-class RereadFile:
-    """A file's content, read again whenever the file was replaced or changed; checked on every use."""
-
-    def __init__(self, path: Path, where: str) -> None:
-        self._path = path
-        self._where = where
-        self._seen: tuple[int, int, int] | None = None
-        self._content = b""
-
-    def read(self) -> bytes:
-        try:
-            # stat before read: a change in between only means one more read next time.
-            stat = self._path.stat()
-            seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            if seen != self._seen:
-                self._content = self._path.read_bytes()
-                self._seen = seen
-        except OSError as error:
-            raise AuthError(f"{self._where}: cannot read {self._path}: {error.strerror}") from error
-        return self._content
-
-
-class PemSource:
-    """The bytes of a Pem, inline or from its file."""
-
-    def __init__(self, pem: Pem) -> None:
-        self._data = pem.data
-        self._file = RereadFile(pem.path, pem.where) if pem.path is not None else None
-
-    def read(self) -> bytes:
-        return self._data if self._file is None else self._file.read()
-
-
 class TlsContexts:
     """The SSL context for the current CA and client certificate; None for a server without TLS."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._ca = PemSource(connection.ca) if connection.ca is not None else None
         self._made_of: tuple[bytes | None, CertificatePair | None] | None = None
         self._context: ssl.SSLContext | None = None
 
     def context(self, pair: CertificatePair | None) -> ssl.SSLContext | None:
         if not self._connection.server.startswith("https:"):
             return None
-        ca = self._ca.read() if self._ca is not None else None
+        ca = self._connection.ca.read() if self._connection.ca is not None else None
         if self._made_of != (ca, pair):
             self._context = self._build(ca, pair)
             self._made_of = (ca, pair)
@@ -216,8 +203,9 @@ class TlsContexts:
                 # Bundles may have comments in any encoding around the PEM, which itself is ASCII.
                 context = ssl.create_default_context(cadata=ca.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError) as error:
-                problem = f"holds no usable PEM certificate ({error})"
-                raise AuthError(f"{self._connection.ca.where}: {self._connection.ca.file_prefix}{problem}") from error
+                source = self._connection.ca
+                file = f"{source.path} " if isinstance(source, RereadFile) else ""
+                raise AuthError(f"{source.where}: {file}holds no usable PEM certificate ({error})") from error
         return verify_like_go(context)
 
 

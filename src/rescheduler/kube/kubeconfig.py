@@ -27,9 +27,11 @@ from rescheduler.kube.connection import (
     Connection,
     ExecPlugin,
     Impersonation,
+    InlinePem,
     InteractiveMode,
     Login,
     Pem,
+    RereadFile,
     TokenFile,
     is_token,
 )
@@ -405,11 +407,11 @@ def _pem(
 ) -> Pem | None:
     """Data wins over a path, as in kubectl."""
     if not data:
-        return Pem(entry.where(name), entry.resolve(path)) if path else None
+        return RereadFile(entry.resolve(path), entry.where(name)) if path else None
     where = entry.where(f"{name}-data")
     try:
         # Line breaks are fine (a folded YAML scalar); anything else that is not base64 is an error.
-        return Pem(where, data=base64.b64decode("".join(data.split()), validate=True))
+        return InlinePem(where, base64.b64decode("".join(data.split()), validate=True))
     except (binascii.Error, ValueError) as error:
         raise KubeconfigError(f"{where}: is not valid base64: {error}") from error
 
@@ -518,7 +520,7 @@ def _in_cluster(environ: Mapping[str, str], folder: Path, impersonation: Imperso
     return Connection(
         server=server,
         source=source,
-        ca=Pem(source, folder / "ca.crt"),
+        ca=RereadFile(folder / "ca.crt", source),
         proxy_url=proxy_from_environment(URL(server), environ),
         namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
         credentials=AuthInfo(TokenFile(folder / "token", source)),

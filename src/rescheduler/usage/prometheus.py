@@ -20,7 +20,7 @@ import msgspec
 
 from rescheduler import __version__
 from rescheduler.config.schema import PrometheusAccess
-from rescheduler.kube.connection import CertificatePair, Connection, Pem, PemSource, RereadFile, TlsContexts
+from rescheduler.kube.connection import CertificatePair, Connection, RereadFile, TlsContexts
 from rescheduler.kube.errors import AuthError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Usage
@@ -176,8 +176,8 @@ def _field(name: str) -> str:
     return f"usage.prometheus.{name}"
 
 
-def _pem(name: str, path: str) -> Pem | None:
-    return Pem(_field(name), Path(path)) if path else None
+def _pem(name: str, path: str) -> RereadFile | None:
+    return RereadFile(Path(path), _field(name)) if path else None
 
 
 LARGEST = 256 * 2**20
@@ -204,7 +204,7 @@ class Prometheus:
         # As lower case, because TlsContexts asks whether this is https.
         connection = Connection(access.url.lower(), "usage.prometheus.url", ca=ca, insecure=access.insecure_skip_verify)
         self._tls = TlsContexts(connection)
-        self._pair = (PemSource(certificate), PemSource(key)) if certificate and key else None
+        self._pair = (certificate, key) if certificate and key else None
         self._place = _without_secrets(access.url)
         queries = access.queries
         self._queries = (

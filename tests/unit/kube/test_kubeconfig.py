@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.kube.connection import BasicLogin, BearerToken, ExecPlugin, Impersonation, TokenFile
+from rescheduler.kube.connection import BasicLogin, BearerToken, ExecPlugin, Impersonation, RereadFile, TokenFile
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.kubeconfigs import connection, exec_user, kubeconfig, written
@@ -49,7 +49,7 @@ def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
     assert found.server == "https://10.96.0.1:443"
     assert found.namespace == "tools"
     assert found.credentials.login == TokenFile(folder / "token", "the pod's service account")
-    assert found.ca is not None
+    assert isinstance(found.ca, RereadFile)
     assert found.ca.path == folder / "ca.crt"
 
 
@@ -129,12 +129,14 @@ def test_relative_paths_are_relative_to_the_file_they_stand_in(tmp_path: Path) -
     )
     environ = {"KUBECONFIG": os.pathsep.join([str(clusters), str(users)])}
     found = load_connection(KubeconfigOptions(), environ)
-    assert found.ca is not None
+    assert isinstance(found.ca, RereadFile)
     assert found.ca.path == tmp_path / "a/pki/ca.crt"
     assert isinstance(found.credentials.login, TokenFile)
     assert found.credentials.login.path == tmp_path / "b/token"
     pair = found.credentials.certificate
     assert pair is not None
+    assert isinstance(pair.certificate, RereadFile)
+    assert isinstance(pair.key, RereadFile)
     assert (pair.certificate.path, pair.key.path) == (tmp_path / "b/u.crt", Path("/abs/u.key"))
     plugin = load_connection(KubeconfigOptions(context="y"), environ).credentials.login
     assert isinstance(plugin, ExecPlugin)

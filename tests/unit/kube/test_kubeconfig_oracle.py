@@ -10,7 +10,6 @@ from kubernetes.client import Configuration
 from kubernetes.config import load_kube_config
 
 from rescheduler.kube.auth import CredentialSource
-from rescheduler.kube.connection import PemSource
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.api_server import authority
 from tests.support.kubeconfigs import b64, exec_credential, exec_script, exec_user, kubeconfig, written
@@ -34,7 +33,7 @@ async def ours(path: str, context: str | None = None) -> Reading:
     return Reading(
         connection.server,
         credential.authorization,
-        PemSource(connection.ca).read() if connection.ca else None,
+        connection.ca.read() if connection.ca else None,
         (pair.certificate, pair.key) if pair else None,
         not connection.insecure,
         connection.tls_server_name,
