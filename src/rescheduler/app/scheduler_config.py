@@ -18,8 +18,8 @@ import msgspec
 
 from rescheduler.admission.certificates import CertificateError, ends_at, joined, names_of, split
 from rescheduler.app.planning import InputError, LiveCluster
-from rescheduler.config.document import DocumentError, read_document
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, format_path
+from rescheduler.config.document import read_document
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, InvalidError
 from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import Backoff, ClusterError
@@ -222,11 +222,11 @@ def read_config(path: str) -> Json:
         raise ConfigErrors([ConfigError(source, "", "is not UTF-8 text")]) from error
     try:
         document = read_document(text)
-    except DocumentError as error:
-        raise ConfigErrors([ConfigError(source, "", error.finding.message)]) from error
+    except InvalidError as error:
+        raise ConfigErrors.in_source(source, error.findings) from error
     findings = [*document.findings, *_faults(document.data)]
     if findings:
-        raise ConfigErrors([ConfigError(source, format_path(each.loc), each.message) for each in findings])
+        raise ConfigErrors.in_source(source, findings)
     return document.data
 
 

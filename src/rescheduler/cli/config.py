@@ -14,7 +14,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import exit_code_of
-from rescheduler.cli.lazy import config_errors, config_loader
+from rescheduler.cli.lazy import app, config_errors
 
 if TYPE_CHECKING:
     from rescheduler.config.schema import Configuration
@@ -36,7 +36,7 @@ def check(files: tuple[str, ...]) -> None:
     codes = set()
     for file in files:
         try:
-            config = _read(file)
+            config = app.load_configuration(file, {})
         except config_errors.ConfigErrors as errors:
             click.echo(errors, err=True)
             codes.add(exit_code_of(errors))
@@ -59,7 +59,7 @@ def check(files: tuple[str, ...]) -> None:
 def show(file: str | None, output: str) -> None:
     """Print the effective configuration: every field, with defaults, in the native form."""
     try:
-        config = _read(file)
+        config = app.load_configuration(file, {})
     except config_errors.ConfigErrors as errors:
         click.echo(errors, err=True)
         sys.exit(exit_code_of(errors))
@@ -76,11 +76,3 @@ def _count_strategies(config: Configuration) -> str:
     strategies = f"{len(named)} {'strategy' if len(named) == 1 else 'strategies'}"
     pools = len(policy.node_pools)
     return f"{strategies}, {pools} {'pool' if pools == 1 else 'pools'}" if pools else strategies
-
-
-def _read(file: str | None) -> Configuration:
-    # Finding the strategies imports each of them, numpy included; `--help` and completion need none.
-    from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - as said above
-
-    known = settings_by_name()
-    return config_loader.load_defaults(known) if file is None else config_loader.load_file(file, known)

@@ -12,13 +12,13 @@ import click
 from rescheduler.cli import messages
 from rescheduler.cli.common import report_failures
 from rescheduler.cli.lazy import config_loader
-from rescheduler.cli.options import STDIN
+from rescheduler.cli.options import STDIN, command
 from rescheduler.cli.output import plain
 
 _FORMATS = ("yaml", "json")
 
 
-@click.command("convert", epilog=messages.EXIT_CODES)
+@command("convert")
 @click.option(
     "-f", "--filename", "file", metavar="FILE", required=True, help="The configuration to convert, or - for stdin."
 )
@@ -26,7 +26,6 @@ _FORMATS = ("yaml", "json")
 @click.option(
     "--strict", is_flag=True, help="Exit with 4 if anything has no counterpart; the output is written anyway."
 )
-@messages.verbose_option
 def convert(file: str, output: str, *, strict: bool) -> None:
     """Convert the configuration of another tool into ours.
 

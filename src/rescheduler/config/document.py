@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import yaml
 from yaml.constructor import SafeConstructor
+from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from rescheduler.config.errors import Finding, Loc
+from rescheduler.config.errors import Finding, InvalidError, Loc
 from rescheduler.model.fields import describe_type, quote
 from rescheduler.model.yaml import MAX_DEPTH, NestingError, check_nesting
 
@@ -26,22 +26,6 @@ _KINDS = ("map", "seq", "str", "null", "bool", "int", "float", "timestamp", "val
 _MAX_INT64 = 2**63 - 1
 # PyYAML follows YAML 1.1, where 8e1 is a string; in JSON, YAML 1.2 and Kubernetes it is a number.
 _EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+\Z")
-
-
-class _Mark(Protocol):
-    """A place in the text, counted from 0; libyaml's and PyYAML's own marks are two unrelated classes."""
-
-    line: int
-    column: int
-    index: int
-
-
-class DocumentError(Exception):
-    """Text that is not one mapping, so that there is nothing to check further."""
-
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-        super().__init__(finding.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +61,14 @@ def dump_document(data: Mapping[str, object]) -> str:
 
 
 def read_document(text: str) -> Document:
-    """The one mapping that the text holds."""
+    """The one mapping that the text holds; InvalidError if it is none, so that there is nothing to check further."""
     documents = _composed(text)
     if not documents:
-        raise DocumentError(Finding((), "is empty: a configuration starts with apiVersion and kind"))
+        raise InvalidError(Finding((), "is empty: a configuration starts with apiVersion and kind"))
     if len(documents) > 1:
         second = documents[1].start_mark.line + 1
         message = f"holds {len(documents)} documents, expected one: the second starts on line {second}"
-        raise DocumentError(Finding((), message))
+        raise InvalidError(Finding((), message))
     return _Converter().document_of(documents[0])
 
 
@@ -98,13 +82,13 @@ def _composed(text: str) -> list[Node]:
         check_nesting(text)
         documents = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
-        raise DocumentError(Finding((), f"{_at(error.problem_mark)}broken YAML: {_problem(error, text)}")) from error
+        raise InvalidError(Finding((), f"{_at(error.problem_mark)}broken YAML: {_problem(error, text)}")) from error
     except NestingError as error:
-        raise DocumentError(Finding((), str(error))) from error
+        raise InvalidError(Finding((), str(error))) from error
     except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise DocumentError(Finding((), _bad_character(error, text))) from error
+        raise InvalidError(Finding((), _bad_character(error, text))) from error
     except UnicodeError as error:
-        raise DocumentError(Finding((), "is not Unicode text")) from error
+        raise InvalidError(Finding((), "is not Unicode text")) from error
     # kubectl ignores empty documents (a file that ends with ---) too.
     return [node for node in documents if not _is_empty(node)]
 
@@ -113,7 +97,7 @@ def _is_empty(node: Node) -> bool:
     return isinstance(node, ScalarNode) and node.tag == f"{_TAG}null" and node.value == ""
 
 
-def _at(mark: _Mark | None) -> str:
+def _at(mark: Mark | None) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
 
 
@@ -143,7 +127,7 @@ class _Converter:
         data = self._value(root, ())
         if not isinstance(data, dict):
             message = f"is {describe_type(data)}, expected a mapping with apiVersion and kind"
-            raise DocumentError(self.findings[0] if self.findings else Finding((), message))
+            raise InvalidError(self.findings[0] if self.findings else Finding((), message))
         return Document(data, tuple(self.findings))
 
     def _blame(self, node: Node, loc: Loc, message: str) -> None:
@@ -152,9 +136,9 @@ class _Converter:
     def _value(self, node: Node, loc: Loc) -> object:
         self.values += 1
         if self.values > _MOST_VALUES:
-            raise DocumentError(Finding((), f"holds more than {_MOST_VALUES} values once its aliases are followed"))
+            raise InvalidError(Finding((), f"holds more than {_MOST_VALUES} values once its aliases are followed"))
         if len(loc) > MAX_DEPTH:  # an alias that contains itself ends here
-            raise DocumentError(Finding((), f"is nested deeper than {MAX_DEPTH} levels once its aliases are followed"))
+            raise InvalidError(Finding((), f"is nested deeper than {MAX_DEPTH} levels once its aliases are followed"))
         if node.tag.removeprefix(_TAG) not in _KINDS:
             self._blame(node, loc, f"the tag {quote(node.tag)} is not supported")
             return None

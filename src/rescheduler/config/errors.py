@@ -1,7 +1,8 @@
 """Errors of a configuration: all of them at once, each with its path and the cure.
 
-Readers and checks of this package collect Findings, which point into the file by keys and indices; `load` turns them
-into ConfigErrors for the command line. The words for values and types are in `model.fields`.
+Readers and checks of this package collect Findings, which point into the file by keys and indices, and raise them as an
+InvalidError; `load` turns them into ConfigErrors for the command line. The words for values and types are in
+`model.fields`.
 """
 
 from __future__ import annotations
@@ -41,12 +42,25 @@ class ConfigError:
         return str(self) if self.source.startswith("--") else ": ".join(filter(None, (self.path, self.message)))
 
 
+class InvalidError(Exception):
+    """Invalid data; has all findings."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = findings
+        super().__init__(f"{len(findings)} findings")
+
+
 class ConfigErrors(Exception):  # noqa: N818 - it holds several errors, and its name says so
     """A configuration was refused; printed, it has one line for each error."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(map(str, self.errors)))
+
+    @classmethod
+    def in_source(cls, source: str, findings: Iterable[Finding]) -> ConfigErrors:
+        """Return the errors for findings in a file, or in what `source` names."""
+        return cls([ConfigError(source, format_path(each.loc), each.message) for each in findings])
 
 
 def format_path(loc: Loc) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, hint, nearest
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, InvalidError, Loc, format_path, hint, nearest
 from rescheduler.config.schema import (
     NATIVE_KIND,
     NATIVE_VERSION,
@@ -22,7 +22,7 @@ from rescheduler.config.schema import (
     LeaderElectionFields,
     PluginArgs,
 )
-from rescheduler.config.validate import InvalidError, Known, check, dump, fields_by_name, keep_known_fields
+from rescheduler.config.validate import Known, check, dump, fields_by_name, keep_known_fields
 from rescheduler.model.fields import flag_name, quote, to_camel, wrong_type
 from rescheduler.model.policy import Policy
 
@@ -152,12 +152,12 @@ def _no_plugin_config(places: list[tuple[Loc, Mapping[str, object]]]) -> str:
 
 def load(text: str, source: str, known: Known) -> Configuration:
     """Read a file's text; `source` names it in errors."""
-    from rescheduler.config.document import DocumentError, read_document  # noqa: PLC0415 - only files need YAML
+    from rescheduler.config.document import read_document  # noqa: PLC0415 - only files need YAML
 
     try:
         document = read_document(text)
-    except DocumentError as error:
-        raise ConfigErrors(_errors(source, [error.finding])) from error
+    except InvalidError as error:
+        raise ConfigErrors.in_source(source, error.findings) from error
     form = recognise(document.data)
     findings = [*document.findings, *form.findings]
     if form.kind:
@@ -168,7 +168,7 @@ def load(text: str, source: str, known: Known) -> Configuration:
         else:
             if not findings:
                 return config
-    raise ConfigErrors(_errors(source, _in_order(document.data, findings)))
+    raise ConfigErrors.in_source(source, _in_order(document.data, findings))
 
 
 def load_file(path: str, known: Known) -> Configuration:
@@ -205,7 +205,7 @@ def load_defaults(known: Known) -> Configuration:
     try:
         return check({}, known)
     except InvalidError as error:  # a strategy that is enabled by default is not among the known ones
-        raise ConfigErrors(_errors("default configuration", error.findings)) from error
+        raise ConfigErrors.in_source("default configuration", error.findings) from error
 
 
 def override(config: Configuration, overrides: Mapping[str, object]) -> Configuration:
@@ -256,10 +256,6 @@ def _flag_error(finding: Finding, flags: Mapping[str, str]) -> ConfigError:
         if finding.loc[: len(loc)] == loc:
             return ConfigError(flag, "", finding.message)
     return ConfigError(", ".join(flags.values()), format_path(finding.loc), finding.message)
-
-
-def _errors(source: str, findings: Iterable[Finding]) -> list[ConfigError]:
-    return [ConfigError(source, format_path(finding.loc), finding.message) for finding in findings]
 
 
 def _in_order(data: object, findings: Iterable[Finding]) -> list[Finding]:

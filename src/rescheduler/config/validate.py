@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, is_dataclass, replace
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_snake
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
-from rescheduler.config.errors import Finding, Loc, format_path, hint
+from rescheduler.config.errors import Finding, InvalidError, Loc, format_path, hint
 from rescheduler.config.schema import INHERITED, NATIVE_KIND, Configuration, Fields, Settings
 from rescheduler.model.fields import FieldError, Section, not_an_integer, quote, to_camel, wrong_type
 from rescheduler.model.policy import Pool
@@ -272,14 +272,6 @@ def _field_at(model: Model, loc: Loc) -> FieldInfo | None:
 Known = Mapping[str, type[StrategySettings]]
 
 
-class InvalidError(Exception):
-    """Invalid data; has all findings."""
-
-    def __init__(self, findings: Iterable[Finding]) -> None:
-        self.findings = tuple(findings)
-        super().__init__(f"{len(self.findings)} findings")
-
-
 def check(data: Mapping[str, object], known: Known, kind: str = NATIVE_KIND) -> Configuration:
     """Check the native form's data (without apiVersion and kind)."""
     checking = _Checking(known)
@@ -295,7 +287,7 @@ def check(data: Mapping[str, object], known: Known, kind: str = NATIVE_KIND) -> 
     if not DECIDING & {finding.loc[0] for finding in checking.findings if finding.loc}:
         checking.findings += find_misfits(fields, settings, pools, own)
     if checking.findings:
-        raise InvalidError(checking.findings)
+        raise InvalidError(*checking.findings)
     return Configuration(replace(fields, strategies=_written_out(settings, own)), settings, pools, kind, known)
 
 

@@ -13,11 +13,11 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rescheduler.config.document import DocumentError, dump_document, read_documents
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, hint
+from rescheduler.config.document import dump_document, read_documents
+from rescheduler.config.errors import ConfigErrors, Finding, InvalidError, Loc, format_path, hint
 from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND, SCHEDULER_VERSIONS, recognise
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, Fields, PluginArgs
-from rescheduler.config.validate import InvalidError, Known, check, fields_by_name
+from rescheduler.config.validate import Known, check, fields_by_name
 from rescheduler.convert.builder import ConfigBuilder, Path, Remark, RemarkKind
 from rescheduler.convert.descheduler import convert_policy
 from rescheduler.convert.koordinator import convert_koordinator
@@ -66,7 +66,7 @@ def convert_text(text: str, source: str, known: Known) -> Conversion:
     else:
         tool, wrong = _convert_scheduler_config(builder, policy.item)
         if wrong:
-            raise _errors(source, wrong)
+            raise ConfigErrors.in_source(source, wrong)
     if policy.chart is not None:
         _convert_chart(builder, policy.chart)
     # Plugin.convert disables strategies for what is wrong within plugins.
@@ -116,12 +116,15 @@ class _Scan:
         """Read all documents of a text."""
         try:
             documents = read_documents(text)
-        except DocumentError as error:
-            self.findings.append(Finding((*at, *error.finding.loc), error.finding.message))
+        except InvalidError as error:
+            self._add_findings(error.findings, at)
             return
         for document in documents:
-            self.findings += [Finding((*at, *each.loc), each.message) for each in document.findings]
+            self._add_findings(document.findings, at)
             self._look_into(InputValue(document.data, at))
+
+    def _add_findings(self, findings: Sequence[Finding], at: Loc) -> None:
+        self.findings += [Finding((*at, *each.loc), each.message) for each in findings]
 
     def _look_into(self, item: InputValue) -> None:
         kind = item.mapping.get("kind")
@@ -220,7 +223,7 @@ def _single_policy(scan: _Scan, source: str) -> _Policy:
         places = ", ".join(f"{each.kind} {format_path(each.item.loc)}".strip() for each in scan.policies)
         findings.append(Finding((), f"holds {len(scan.policies)} policies ({places}): give one at a time"))
     if findings:
-        raise _errors(source, findings)
+        raise ConfigErrors.in_source(source, findings)
     (policy,) = scan.policies
     version = policy.item.child("apiVersion").value
     if policy.kind != SCHEDULER_KIND and version != _VERSION:
@@ -228,12 +231,9 @@ def _single_policy(scan: _Scan, source: str) -> _Policy:
             cure = f"descheduler reads it no more: bring it to {_VERSION} first (profiles in place of strategies)"
         else:
             cure = f"only {_VERSION} can be converted"
-        raise _errors(source, [Finding((*policy.item.loc, "apiVersion"), f"is {quote(version)}: {cure}")])
+        wrong = Finding((*policy.item.loc, "apiVersion"), f"is {quote(version)}: {cure}")
+        raise ConfigErrors.in_source(source, [wrong])
     return policy
-
-
-def _errors(source: str, findings: list[Finding]) -> ConfigErrors:
-    return ConfigErrors([ConfigError(source, format_path(each.loc), each.message) for each in findings])
 
 
 _THEIRS = "it is kube-scheduler's own"

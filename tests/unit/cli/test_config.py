@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import rescheduler.strategies
 from rescheduler.cli.main import root
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load_defaults, load_file
@@ -19,7 +18,7 @@ _THREE = "enabledStrategies: [LoadBalancing, ResourceOptimization, NodeMaintenan
 
 @pytest.fixture(autouse=True)
 def _known_strategies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rescheduler.strategies, "settings_by_name", lambda: dict(KNOWN), raising=False)
+    monkeypatch.setattr("rescheduler.app.planning.settings_by_name", lambda: dict(KNOWN))
 
 
 def _run(*args: str, stdin: str | bytes | None = None) -> Result:
