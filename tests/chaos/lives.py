@@ -18,7 +18,7 @@ import yaml
 from rescheduler.model.json import Json
 from tests.support.forking import ForkedProcess
 from tests.support.killing import Point
-from tests.testbed.api import Api, ApiError
+from tests.testbed.api import Api
 from tests.testbed.processes import until
 
 LOST = "kube-rescheduler is lost"  # how a controller ends that could not renew its lease in time
@@ -134,19 +134,11 @@ class Life:
 
 
 def holder(api: Api) -> str:
-    """Who has the lease."""
-    try:
-        return str(api.get(LEASE)["spec"].get("holderIdentity") or "")
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return ""
+    """The holder of the lease."""
+    lease = api.find(LEASE)
+    return str(lease["spec"].get("holderIdentity") or "") if lease else ""
 
 
 def forget_lease(api: Api) -> None:
-    """So that nobody who looks for controllers in this cluster finds ours, which are dead."""
-    try:
-        api.delete(LEASE)
-    except ApiError as error:
-        if error.code != 404:
-            raise
+    """Commands that look for controllers in this cluster must not find ours, which are dead."""
+    api.discard(LEASE)

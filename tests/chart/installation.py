@@ -15,7 +15,6 @@ from tests.chart.inventory import Inventory, taken
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
 from tests.support.controller_process import QUICK, SHORT_LEASE
-from tests.testbed.api import ApiError
 from tests.testbed.helm import CHART, Helm
 from tests.testbed.processes import StateNotReached, free_port, until
 
@@ -83,16 +82,6 @@ class Installation:
 
     def _write(self) -> None:
         self._file.write_text(json.dumps(self._values))
-
-
-def is_there(cluster: ClusterUnderTest, path: str) -> bool:
-    try:
-        cluster.api.get(path)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True
 
 
 def nothing_is_left(space: Space, before: Inventory) -> None:

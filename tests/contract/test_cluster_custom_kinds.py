@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from rescheduler.model.json import Json
-from tests.support.both_clusters import ClusterUnderTest, Space, condition, names, refusal
+from tests.support.both_clusters import ClusterUnderTest, Space, condition, refusal
 from tests.support.custom_kinds import DEFINITIONS, Widgets, definition, widgets
-from tests.support.manifests import lease
 from tests.testbed.processes import until
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -114,78 +113,6 @@ def test_a_patch_is_checked_and_defaulted_too(shelf: Shelf) -> None:
     assert patched["spec"]["color"] == "red"
 
 
-def test_status_and_spec_are_apart(shelf: Shelf) -> None:
-    body = shelf.kind.widget("apart") | {"status": {"phase": "Done"}}
-    made = shelf.api.post(shelf.path(), body)
-    assert "status" not in made
-    assert made["metadata"]["generation"] == 1
-    said = {"status": {"phase": "Working"}, "spec": {"size": "large"}, "metadata": {"labels": {"a": "b"}}}
-    found = shelf.api.patch(shelf.path("apart") + "/status", said)
-    assert found["status"] == {"phase": "Working"}
-    assert found["spec"]["size"] == "small"
-    assert found["metadata"]["generation"] == 1
-    found = shelf.api.patch(shelf.path("apart"), {"status": {"phase": "Done"}, "spec": {"size": "large"}})
-    assert found["status"] == {"phase": "Working"}
-    assert found["spec"]["size"] == "large"
-    assert found["metadata"]["generation"] == 2
-
-
-def test_a_status_is_replaced_with_its_version_checked(shelf: Shelf) -> None:
-    made = shelf.create("apart")
-    shelf.api.put(shelf.path("apart") + "/status", made | {"status": {"phase": "Working"}})
-    with refusal(409, "Conflict"):
-        shelf.api.put(shelf.path("apart") + "/status", made | {"status": {"phase": "Done"}})
-
-
-def test_a_replacement_must_say_which_version_it_replaces(shelf: Shelf) -> None:
-    made = shelf.create("plain")
-    with refusal(422, "Invalid") as refused:
-        shelf.api.put(shelf.path("plain"), shelf.kind.widget("plain"))
-    assert refused.fields == ["metadata.resourceVersion"]
-    assert (
-        shelf.api.put(shelf.path("plain"), made)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    )
-
-
-def test_merge_and_json_patches_work_and_strategic_ones_are_not_supported(shelf: Shelf) -> None:
-    shelf.create("plain", parts=["a"])
-    merged = shelf.api.patch(shelf.path("plain"), {"spec": {"parts": ["b"]}})
-    assert merged["spec"]["parts"] == ["b"]
-    stepped = shelf.api.patch(shelf.path("plain"), [{"op": "add", "path": "/spec/parts/-", "value": "c"}], "json")
-    assert stepped["spec"]["parts"] == ["b", "c"]
-    with refusal(415, "UnsupportedMediaType"):
-        shelf.api.patch(shelf.path("plain"), {"spec": {"parts": ["d"]}}, "strategic")
-
-
-def test_conditions_of_a_custom_kind_are_applied_by_their_key(shelf: Shelf) -> None:
-    shelf.create("plain")
-    for manager in ("us", "them"):
-        body = shelf.kind.widget("plain") | {"status": {"conditions": [{"type": manager, "status": "True"}]}}
-        del body["spec"]
-        shelf.api.patch(shelf.path("plain") + f"/status?fieldManager={manager}", body, "apply")
-    said = shelf.api.get(shelf.path("plain"))["status"]["conditions"]
-    assert sorted(each["type"] for each in said) == ["them", "us"]
-
-
-def test_custom_objects_are_applied(shelf: Shelf) -> None:
-    path = shelf.path("applied") + "?fieldManager=us"
-    made = shelf.api.patch(path, shelf.kind.widget("applied", color="red", count=5), "apply")
-    assert made["spec"]["color"] == "red"
-    again = shelf.api.patch(path, shelf.kind.widget("applied", color="blue", count=5), "apply")
-    assert again["spec"] == {"size": "small", "color": "blue", "count": 5, "target": {"node": "any"}}
-
-
-def test_custom_objects_are_watched_and_selected(shelf: Shelf) -> None:
-    since = shelf.api.get(shelf.path())["metadata"]["resourceVersion"]
-    shelf.create("a")
-    shelf.api.patch(shelf.path("a"), {"metadata": {"labels": {"color": "red"}}})
-    with shelf.api.watch(f"{shelf.path()}?resourceVersion={since}") as events:
-        assert [next(events)["type"] for _ in range(2)] == ["ADDED", "MODIFIED"]
-    shelf.create("b")
-    assert names(shelf.api.get(shelf.path() + "?labelSelector=color%3Dred")["items"]) == ["a"]
-    assert names(shelf.api.get(shelf.path() + "?fieldSelector=metadata.name%3Db")["items"]) == ["b"]
-
-
 def test_printer_columns_make_the_table(shelf: Shelf) -> None:
     shelf.create("plain", count=4)
     shelf.api.patch(shelf.path("plain") + "/status", {"status": {"phase": "Working"}})
@@ -195,16 +122,6 @@ def test_printer_columns_make_the_table(shelf: Shelf) -> None:
     assert table["columnDefinitions"][3]["priority"] == 1
     (row,) = table["rows"]
     assert row["cells"][:4] == ["plain", "small", "Working", 4]
-
-
-def test_a_finalizer_holds_a_custom_object(shelf: Shelf) -> None:
-    body = shelf.kind.widget("held")
-    body["metadata"]["finalizers"] = ["contract.test/hold"]
-    shelf.api.post(shelf.path(), body)
-    assert shelf.api.delete(shelf.path("held"))["metadata"]["deletionTimestamp"]
-    shelf.api.patch(shelf.path("held"), {"metadata": {"finalizers": None}})
-    with refusal(404, "NotFound"):
-        shelf.api.get(shelf.path("held"))
 
 
 def test_a_deleted_definition_takes_its_objects_along(space: Space) -> None:
@@ -230,15 +147,3 @@ def test_a_definition_without_a_sound_schema_is_refused(space: Space) -> None:
     with refusal(422, "Invalid") as refused:
         space.api.post(DEFINITIONS, misnamed)
     assert refused.fields == ["metadata.name"]
-
-
-def test_what_a_custom_object_owned_goes_after_it(shelf: Shelf) -> None:
-    # The garbage collector looks for new kinds twice a minute: until it knows this one, nothing happens, and it
-    # comes back to what it could not judge after twice as long each time.
-    owner = shelf.create("owner")
-    body = lease("owned")
-    reference = {"apiVersion": owner["apiVersion"], "kind": "Widget", "name": "owner", "uid": owner["metadata"]["uid"]}
-    body["metadata"]["ownerReferences"] = [reference]
-    shelf.space.create(body)
-    shelf.api.delete(shelf.path("owner"))
-    until("Lease owned is gone", lambda: shelf.space.find("Lease", "owned") is None, seconds=240)

@@ -5,17 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.json import Json
-from tests.support.both_clusters import Space, condition, name_of, refusal
+from tests.support.both_clusters import Space, condition, refusal
 from tests.support.manifests import deployment, gated, lease, pod
-
-
-def reference(owner: Json) -> Json:
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": name_of(owner),
-        "uid": owner["metadata"]["uid"],
-    }
 
 
 def container(name: str, **fields: object) -> Json:
@@ -64,45 +55,6 @@ def test_a_strategic_patch_deletes_an_element_by_its_key(two: Space) -> None:
     assert containers(two.patch("Deployment", "web", template(containers=gone), "strategic")) == [("main", "hollow:1")]
 
 
-def test_a_strategic_patch_may_replace_a_list_or_a_map_after_all(two: Space) -> None:
-    only: list[Json] = [container("only"), {"$patch": "replace"}]
-    assert containers(two.patch("Deployment", "web", template(containers=only), "strategic")) == [("only", "hollow:1")]
-    two.patch("Deployment", "web", template(nodeSelector={"a": "1"}), "strategic")
-    patched = two.patch("Deployment", "web", template(nodeSelector={"b": "2", "$patch": "replace"}), "strategic")
-    assert patched["spec"]["template"]["spec"]["nodeSelector"] == {"b": "2"}
-
-
-def test_a_strategic_patch_replaces_lists_whose_elements_have_no_key(two: Space) -> None:
-    first = {"key": "a", "operator": "Exists"}
-    second = {"key": "b", "operator": "Exists"}
-    two.patch("Deployment", "web", template(tolerations=[first]), "strategic")
-    patched = two.patch("Deployment", "web", template(tolerations=[second]), "strategic")
-    assert patched["spec"]["template"]["spec"]["tolerations"] == [second]
-
-
-def test_a_strategic_patch_merges_owners_by_uid(space: Space) -> None:
-    first, second = (reference(space.create(lease(name))) for name in ("first", "second"))
-    body = gated("owned")
-    body["metadata"]["ownerReferences"] = [first]
-    space.create(body)
-    patched = space.patch("Pod", "owned", {"metadata": {"ownerReferences": [second]}}, "strategic")
-    assert {owner["name"] for owner in patched["metadata"]["ownerReferences"]} == {"first", "second"}
-    released = [{"uid": first["uid"], "$patch": "delete"}]
-    patched = space.patch("Pod", "owned", {"metadata": {"ownerReferences": released}}, "strategic")
-    assert [owner["name"] for owner in patched["metadata"]["ownerReferences"]] == ["second"]
-
-
-def test_a_strategic_patch_merges_finalizers_as_a_set(space: Space) -> None:
-    body = lease("held")
-    body["metadata"]["finalizers"] = ["contract.test/a", "contract.test/b"]
-    space.create(body)
-    patched = space.patch(
-        "Lease", "held", {"metadata": {"finalizers": ["contract.test/c", "contract.test/a"]}}, "strategic"
-    )
-    assert sorted(patched["metadata"]["finalizers"]) == ["contract.test/a", "contract.test/b", "contract.test/c"]
-    space.patch("Lease", "held", {"metadata": {"finalizers": None}})
-
-
 def test_a_strategic_patch_merges_conditions_by_type(space: Space) -> None:
     space.create(gated("said"))
     space.reaches("Pod", "said", "says that it is gated", lambda found: condition(found, "PodScheduled"))
@@ -110,24 +62,6 @@ def test_a_strategic_patch_merges_conditions_by_type(space: Space) -> None:
     patched = space.patch_status("Pod", "said", {"conditions": [ours]}, "strategic")
     assert condition(patched, "contract.test/seen")["status"] == "True"
     assert condition(patched, "PodScheduled")["reason"] == "SchedulingGated"
-
-
-def test_a_strategic_patch_merges_topology_spread_and_ports_by_their_keys(space: Space) -> None:
-    spread = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
-    made = deployment("web", 0)
-    made["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread | {"topologyKey": "zone"}]
-    made["spec"]["template"]["spec"]["containers"] = [container("main", ports=[{"containerPort": 80, "name": "a"}])]
-    space.create(made)
-    change = template(
-        topologySpreadConstraints=[spread | {"topologyKey": "zone", "maxSkew": 2}, spread | {"topologyKey": "host"}],
-        containers=[{"name": "main", "ports": [{"containerPort": 81}, {"containerPort": 80, "name": "b"}]}],
-    )
-    spec = space.patch("Deployment", "web", change, "strategic")["spec"]["template"]["spec"]
-    assert {each["topologyKey"]: each["maxSkew"] for each in spec["topologySpreadConstraints"]} == {
-        "zone": 2,
-        "host": 1,
-    }
-    assert {each["containerPort"]: each.get("name") for each in spec["containers"][0]["ports"]} == {80: "b", 81: None}
 
 
 def test_a_json_patch_does_its_steps_in_order(space: Space) -> None:

@@ -45,12 +45,7 @@ def as_user(cluster: ClusterUnderTest, use: Use, user: str = "") -> None:
 
 
 def definition_in(cluster: ClusterUnderTest) -> Json | None:
-    try:
-        return cluster.api.get(f"{DEFINITIONS}/{NAME}")
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return None
+    return cluster.api.find(f"{DEFINITIONS}/{NAME}")
 
 
 @pytest.fixture(autouse=True)

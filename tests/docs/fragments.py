@@ -102,13 +102,8 @@ class Judge:
 
     def _resource(self, prefix: str, kind: str) -> Json | None:
         """What the API server says of a kind; None where it has none of this name."""
-        try:
-            found = self.cluster.api.get(prefix)["resources"]
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-        return next((each for each in found if each["kind"] == kind and "/" not in each["name"]), None)
+        found = self.cluster.api.find(prefix) or {"resources": ()}
+        return next((each for each in found["resources"] if each["kind"] == kind and "/" not in each["name"]), None)
 
     def _piece(self, document: Json) -> str:
         """A piece is fine if it completes to something sound."""

@@ -13,7 +13,7 @@ import pytest
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.loaded_node import SHAPE, load
 from tests.support.migrations import DEFINITIONS
-from tests.testbed.api import Api, ApiError
+from tests.testbed.api import Api
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
@@ -67,25 +67,10 @@ def forget_controllers(api: Api) -> None:
     """Their Leases in namespaces that take a while to go: commands of the next scenario would look at their holders."""
     for each in api.get(f"{LEASES}?fieldSelector=metadata.name=kube-rescheduler")["items"]:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{each['metadata']['namespace']}/leases/kube-rescheduler"
-        try:
-            api.delete(path)
-        except ApiError as error:
-            if error.code != 404:  # its namespace has just gone
-                raise
+        api.discard(path)  # its namespace may have just gone
 
 
 def remove_kind(api: Api) -> None:
     """PodMigration, with all that is left of it."""
-    if _is_there(api):
-        api.delete(DEFINITION)
-        until("PodMigration is gone", lambda: not _is_there(api))
-
-
-def _is_there(api: Api) -> bool:
-    try:
-        api.get(DEFINITION)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True
+    api.discard(DEFINITION)
+    until("PodMigration is gone", lambda: api.find(DEFINITION) is None)

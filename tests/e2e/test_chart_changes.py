@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.deployed import Replica
-from tests.chart.installation import NAME, WAITING, Installation, is_there, nothing_is_left
+from tests.chart.installation import NAME, WAITING, Installation, nothing_is_left
 from tests.chart.inventory import Inventory, settled
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.recovering import CONFIGURATION, is_in_force
@@ -42,9 +42,8 @@ def elsewhere(cluster: ClusterUnderTest, tmp_path: Path, nodes: list[str]) -> It
 def ports(installation: Installation) -> dict[str, int]:
     """Of the Service of webhook and extender; none where there is none."""
     path = f"/api/v1/namespaces/{installation.namespace}/services/{NAME}-webhook"
-    if not is_there(installation.cluster, path):
-        return {}
-    return {each["name"]: each["port"] for each in installation.cluster.api.get(path)["spec"]["ports"]}
+    service = installation.cluster.api.find(path)
+    return {each["name"]: each["port"] for each in service["spec"]["ports"]} if service else {}
 
 
 def runs(installation: Installation, directory: Path, *, webhook: bool) -> None:
@@ -52,7 +51,7 @@ def runs(installation: Installation, directory: Path, *, webhook: bool) -> None:
     secret = f"/api/v1/namespaces/{installation.namespace}/secrets/{NAME}-webhook"
 
     def registered() -> bool:
-        return is_there(installation.cluster, CONFIGURATION) or is_there(installation.cluster, secret)
+        return any(installation.cluster.api.find(path) for path in (CONFIGURATION, secret))
 
     with Replica(installation.release, directory, installation.webhook) as replica:
         replica.becomes_ready()

@@ -27,7 +27,6 @@ from tests.support.fault_proxy import FaultProxy, Odds, Upstream
 from tests.support.manifests import deployment
 from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, wait_until_elsewhere
 from tests.support.switch import Switch
-from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
 
 MANY = examples(few=60, many=200)
@@ -92,16 +91,6 @@ def secret_of(ours: Recovering) -> str:
     return f"/api/v1/namespaces/{ours.home}/secrets/kube-rescheduler-webhook"
 
 
-def is_there(space: Space, path: str) -> bool:
-    try:
-        space.api.get(path)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True
-
-
 def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until_it_is_switched_off(
     space: Space, nodes: list[str], ours: Recovering, tmp_path: Path
 ) -> None:
@@ -129,7 +118,7 @@ def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until
     assert space.api.get(CONFIGURATION)["webhooks"], "another replica may answer in a moment"
     with ours.replica(webhook={"enabled": False}) as third:
         until("no webhook is registered", lambda: not space.api.get(CONFIGURATION).get("webhooks"), [third.controller])
-        until("no certificate is left", lambda: not is_there(space, secret_of(ours)), [third.controller])
+        until("no certificate is left", lambda: space.api.find(secret_of(ours)) is None, [third.controller])
         assert third.counted("rescheduler_webhook_in_force") == 0
 
 

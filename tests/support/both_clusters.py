@@ -77,12 +77,7 @@ class Space:
 
     def find(self, kind: str, name: str) -> Json | None:
         """None where there is none."""
-        try:
-            return self.get(kind, name)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
+        return self.api.find(self.path(kind, name))
 
     def list(self, kind: str, **query: str) -> Items:
         found: Items = self.api.get(self.path(kind, **query))["items"]

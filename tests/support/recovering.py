@@ -21,7 +21,6 @@ from rescheduler.model.labels import FAILURES
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.cli import rescheduler
 from tests.support.controller_process import SHORT_LEASE, Controller, write_config
-from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
 
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kube-rescheduler"
@@ -150,7 +149,7 @@ class Recovering:
         try:
             yield
         finally:
-            self._unregister()
+            self.space.api.discard(CONFIGURATION)
             self.space.api.delete(f"/api/v1/namespaces/{self.home}")
 
     def extenders(self) -> list[Json]:
@@ -160,13 +159,6 @@ class Recovering:
         assert ran.code == 0, ran.said
         found: list[Json] = json.loads(ran.out)["extenders"]
         return found
-
-    def _unregister(self) -> None:
-        try:
-            self.space.api.delete(CONFIGURATION)
-        except ApiError as error:
-            if error.code != 404:  # it may never have been registered
-                raise
 
 
 def is_in_force(controller: Controller) -> bool:

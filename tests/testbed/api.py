@@ -73,6 +73,15 @@ class Api:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Json:
         return self._json("GET", path, headers=headers)
 
+    def find(self, path: str) -> Json | None:
+        """None if it is not there."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+
     def post(self, path: str, body: Json) -> Json:
         return self._json("POST", path, body)
 
@@ -84,6 +93,14 @@ class Api:
 
     def delete(self, path: str, options: Json | None = None) -> Json:
         return self._json("DELETE", path, options)
+
+    def discard(self, path: str) -> None:
+        """Delete it, if it is there."""
+        try:
+            self.delete(path)
+        except ApiError as error:
+            if error.code != 404:
+                raise
 
     def text(self, path: str) -> str:
         return self._request("GET", path)
