@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
 
-from rescheduler.app.planning import LiveCluster, read, with_measured_usage
+from rescheduler.app.planning import LiveCluster, read
 from rescheduler.app.usage import make_usage_poller
 from rescheduler.config.schema import UsageSettings
 from rescheduler.kube.client import ApiClient
@@ -105,20 +104,6 @@ async def test_the_loop_measures_nodes_pods_and_workloads(scene: Scene) -> None:
         here = [key for pod in snapshot.pods if pod.node == name and (key := (pod.namespace, pod.name)) in pods]
         assert dict(measured.nodes[name])["memory"] == sum(dict(pods[key])["memory"] for key in here) + 16 * MIB
     assert not [warning for warning in measured.warnings if "measured-" in warning or "refused" in warning]
-
-
-def test_a_plan_that_is_made_once_has_what_was_listed(scene: Scene) -> None:
-    snapshot = with_measured_usage(snapshot_of(scene.cluster), Utilization.MAX, UsageSettings(), live=True)
-    assert snapshot.measured is not None
-    assert about(snapshot.measured.workloads["Deployment", scene.namespace, "busy"], 700, 300 * MIB)
-    assert time.time() - 180 < max(row.timestamp or 0.0 for row in snapshot.usage)
-
-
-def test_by_requests_nothing_is_measured(scene: Scene) -> None:
-    assert (
-        with_measured_usage(snapshot_of(scene.cluster), Utilization.REQUESTS, UsageSettings(), live=True).measured
-        is None
-    )
 
 
 async def test_when_metrics_server_dies_that_is_said_and_what_is_known_stays(scene: Scene) -> None:
