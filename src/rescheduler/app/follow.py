@@ -18,6 +18,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from rescheduler.app.planning import InputError, LiveCluster
+from rescheduler.decode.reader import Bytes
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, decode_migration
@@ -26,8 +27,6 @@ from rescheduler.kube.reflector import Reflector
 from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.time import InstantError, parse_instant
-
-Bytes = bytes | memoryview | msgspec.Raw
 
 KIND = "PodMigration"
 

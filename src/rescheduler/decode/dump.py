@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from rescheduler.decode import structs
 from rescheduler.decode.pods import is_usual, select_annotations
-from rescheduler.decode.reader import SnapshotBuilder, text_at
+from rescheduler.decode.reader import Bytes, SnapshotBuilder, text_at
 from rescheduler.decode.sections import SectionError
 from rescheduler.decode.split import JsonError, ListHead, split
 from rescheduler.decode.structs import DECODERS, READ, known_kind
@@ -267,7 +267,7 @@ class SnapshotRecorder(SnapshotBuilder):
         self.counts: Counter[str] = Counter()
         self._out.write(b'{"apiVersion":"v1","kind":"List","items":[')
 
-    def add(self, kind: str, raw: bytes | memoryview, source: str) -> None:
+    def add(self, kind: str, raw: Bytes, source: str) -> None:
         """Record an object, without fields that planning does not read."""
         self._kinds.add(kind)
         try:
@@ -290,7 +290,7 @@ class SnapshotRecorder(SnapshotBuilder):
         self._out.write((b",\n" if self.counts else b"\n") + msgspec.json.encode(found))
         self.counts[kind] += 1
 
-    def _add_stand_in(self, kind: str, raw: bytes | memoryview, why: str) -> None:
+    def _add_stand_in(self, kind: str, raw: Bytes, why: str) -> None:
         """Record only the existence of an unreadable object, so that planning stays as careful as without a recording.
 
         The stand-in is unreadable too: its pod's node is then no target, and a disruption budget allows nothing.

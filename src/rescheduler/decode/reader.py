@@ -188,7 +188,7 @@ class SnapshotBuilder:
         """Add a warning about the whole input."""
         self.warnings.append(warning)
 
-    def add(self, kind: str, raw: bytes | memoryview, source: str) -> None:
+    def add(self, kind: str, raw: Bytes, source: str) -> None:
         """Add an object of a kind that planning reads."""
         self._kinds.add(kind)
         reading = self._reader.read(kind, raw, source)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
@@ -17,7 +16,6 @@ import msgspec
 from multidict import CIMultiDict
 
 from rescheduler import __version__
-from rescheduler.decode.split import split
 from rescheduler.kube.auth import CredentialSource, impersonation_headers
 from rescheduler.kube.connection import Connection, Credential, TlsContexts
 from rescheduler.kube.errors import READS, ApiError, Backoff, FencedError, may_retry
@@ -120,9 +118,13 @@ class ListPage:
     version: str = ""
     """The resourceVersion of the whole list, from which a watch can continue."""
 
-    def items(self) -> Iterator[memoryview]:
-        """Yield each object, undecoded. A view is valid until the next one is taken."""
-        return (part for part in split(io.BytesIO(self.body)) if isinstance(part, memoryview))
+    def items(self) -> list[msgspec.Raw]:
+        """Return the objects, undecoded."""
+        return msgspec.json.decode(self.body, type=_ListItems).items or []
+
+
+class _ListItems(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
 
 
 class _ListMeta(msgspec.Struct):

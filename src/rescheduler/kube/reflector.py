@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 import msgspec
 import structlog
 
-from rescheduler.decode.reader import without_gc
+from rescheduler.decode.reader import Bytes, without_gc
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import BROKEN_OFF, NOT_KUBERNETES, ApiError, Backoff, ClusterError
 
@@ -102,10 +102,10 @@ class Sink(Protocol):
     def begin(self) -> None:
         """Start a new state: objects that are not put before `complete` are gone."""
 
-    def put(self, raw: bytes | memoryview | msgspec.Raw) -> str:
+    def put(self, raw: Bytes) -> str:
         """Add or update an object."""
 
-    def drop(self, raw: bytes | memoryview | msgspec.Raw) -> str:
+    def drop(self, raw: Bytes) -> str:
         """Remove an object."""
 
     def complete(self) -> None:

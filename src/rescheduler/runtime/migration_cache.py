@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import structlog
 
+from rescheduler.decode.reader import Bytes
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decode_migration
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 
 _log = structlog.stdlib.get_logger(__name__)
 
-Bytes = bytes | memoryview | msgspec.Raw
 Changed = Callable[[ObjectKey, bool], None]
 """Called with a migration that changed or was deleted, and whether the change was ours."""
 

@@ -10,7 +10,7 @@ import asyncio
 
 import msgspec
 
-from rescheduler.decode.reader import ObjectReader
+from rescheduler.decode.reader import Bytes, ObjectReader
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
@@ -82,7 +82,7 @@ class MetricsApi:
             take(rows)
 
 
-def _row(kind: str, part: memoryview) -> Usage:
+def _row(kind: str, part: Bytes) -> Usage:
     """Make a row as `objects.usage` does, four times as fast: there are 150,000 every half minute."""
     found = _MEASUREMENT.decode(part)
     total: dict[str, int] = {}
