@@ -40,13 +40,9 @@ def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Ke
     # Each has a subject of its own: where two are trusted, a client must not confuse them.
     serial = x509.random_serial_number()
     subject = _named(f"{name} {serial % 16**8:08x}")
-    builder = (
-        _builder(subject, subject, key, _span(now, life))
-        .serial_number(serial)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
-    )
-    return _signed(builder, key, key)
+    end = datetime.fromtimestamp(now, UTC) + life
+    builder = x509.CertificateBuilder().subject_name(subject).serial_number(serial).not_valid_after(end)
+    return _issue(builder, key, subject, key, now)
 
 
 def new_serving(authority: KeyPair, names: Iterable[str], now: float, life: timedelta = SERVING_LIFE) -> KeyPair:
@@ -54,23 +50,20 @@ def new_serving(authority: KeyPair, names: Iterable[str], now: float, life: time
     issuer, issuer_key = _first(authority.certificate), _key(authority.key)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise CertificateError("the authority's key is not ours: it is no ECDSA key")
-    key = ec.generate_private_key(ec.SECP256R1())
-    wanted = [_general(name) for name in names]
-    begin, end = _span(now, life)
     builder = (
-        _builder(_named("kube-rescheduler webhook"), issuer.subject, key, (begin, min(end, issuer.not_valid_after_utc)))
+        x509.CertificateBuilder()
+        .subject_name(_named("kube-rescheduler webhook"))
         .serial_number(x509.random_serial_number())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .not_valid_after(min(datetime.fromtimestamp(now, UTC) + life, issuer.not_valid_after_utc))
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(wanted), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
     )
-    return _signed(builder, key, issuer_key)
+    return _issue(builder, ec.generate_private_key(ec.SECP256R1()), issuer.subject, issuer_key, now)
 
 
 def check(pair: KeyPair) -> None:
     """Raise CertificateError if a pair cannot be served: no PEM, or the key of another certificate."""
-    if _public_bytes(_first(pair.certificate).public_key()) != _public_bytes(_key(pair.key).public_key()):
+    if _first(pair.certificate).public_key() != _key(pair.key).public_key():
         raise CertificateError("the key is not the certificate's")
 
 
@@ -156,15 +149,6 @@ def _key(pem: bytes) -> types.PrivateKeyTypes:
         raise CertificateError(f"holds no usable PEM key ({error})") from error
 
 
-def _public_bytes(key: types.PublicKeyTypes) -> bytes:
-    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-def _span(now: float, life: timedelta) -> tuple[datetime, datetime]:
-    made = datetime.fromtimestamp(now, UTC)
-    return made - SKEW, made + life
-
-
 def _named(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
 
@@ -176,33 +160,30 @@ def _general(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    """Allow TLS handshakes with elliptic curves, and signing of certificates if `signs`."""
-    return x509.KeyUsage(
+def _issue(
+    builder: x509.CertificateBuilder,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    now: float,
+) -> KeyPair:
+    """Sign a certificate for TLS handshakes with elliptic curves, or one that signs others if it is its own issuer."""
+    signs = key is issuer_key
+    usage = x509.KeyUsage(
         key_cert_sign=signs, crl_sign=signs, digital_signature=True, content_commitment=False, key_encipherment=False,
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, span: tuple[datetime, datetime]
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+    authority_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    signed = (
+        builder.issuer_name(issuer)
         .public_key(key.public_key())
-        .not_valid_before(span[0])
-        .not_valid_after(span[1])
+        .not_valid_before(datetime.fromtimestamp(now, UTC) - SKEW)
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(authority_id, critical=False)
+        .sign(issuer_key, hashes.SHA256())
     )
-
-
-def _signed(
-    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
-) -> KeyPair:
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
-    signed = builder.add_extension(issuer, critical=False).sign(issuer_key, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

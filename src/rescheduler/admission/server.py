@@ -378,11 +378,6 @@ class WebhookServer:
         """Why the handlers cannot answer yet (caches are not synced), for `/readyz`; empty if they can."""
         self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
 
-    @property
-    def address(self) -> Address | None:
-        """The address it listens on; None while it does not."""
-        return self._server.address if self._server is not None else None
-
     def why_not(self) -> str:
         """Why this replica does not serve the webhook; empty if it does."""
         if self._source.pair is None:

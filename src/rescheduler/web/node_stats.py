@@ -1,8 +1,8 @@
 """Node statistics for the page: what each node uses, kept up to date from the cache.
 
-`NodeStatsTracker` listens to the cache. A changed pod only marks its node, and the nodes that changed are summed again
-when they are next read (`NodeSums`), with the measure that planning uses. Thresholds, spread and hot nodes come from
-`planning.thresholds`; a property test compares the figures with a plan's.
+`NodeStatsTracker` listens to the cache. `NodeSums` adds a changed pod with the measure that planning uses. Measured
+usage is not additive, so nodes that changed are summed again when they are next read. Thresholds, spread and hot nodes
+come from `planning.thresholds`; a property test compares the figures with a plan's.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class NodeStats:
 
 
 class NodeSums:
-    """What the pods of each node count for, summed again when it is read after a change."""
+    """What the pods of each node count for."""
 
     def __init__(self, measure: PodMeasure, resources: int, pods_on: Callable[[str], Iterable[Pod]]) -> None:
         self.measure = measure
@@ -288,6 +288,13 @@ class NodeSums:
             self.stale.discard(name)
             self.used[:, index[name]] = self._sum(name)
         return bool(self.stale)
+
+    def add(self, pod: Pod, name: str, sign: int) -> None:
+        """Add or subtract a pod of a node; measured usage is not additive, so then the node is summed again."""
+        if self.measure.measured or name not in self._index:
+            self.stale.add(name)
+        elif name not in self.stale:
+            self.used[:, self._index[name]] += sign * np.array(self.measure.held(pod), np.int64)
 
     def _sum(self, name: str) -> Amounts:
         """Sum the pods of a node and its overhead, as `planning.load` does."""
@@ -395,7 +402,8 @@ class NodeStatsTracker:
             self._next = None
             return
         sums = self._next = self._make_sums(measured)
-        while sums.update(self._index(), _NODES_AT_ONCE):  # noqa: ASYNC110 - nodes that change meanwhile become stale again
+        # Others get their turn after each step; nodes that change meanwhile become stale again.
+        while any(each.update(self._index(), _NODES_AT_ONCE) for each in (sums, self._sums)):  # noqa: ASYNC110 - as said
             await asyncio.sleep(0)
         if self._next is not sums:
             return  # the policy has changed meanwhile
@@ -436,7 +444,8 @@ class NodeStatsTracker:
         self.touch(name)
         if before is None or info is None:
             self._indexes = None
-            self._mark_stale(name)
+            for sums in filter(None, (self._sums, self._next)):
+                sums.stale.add(name)
         if before is None or info is None or before.layout != info.layout:
             self.layout += 1
 
@@ -456,16 +465,13 @@ class NodeStatsTracker:
                 self._on.setdefault(place, set()).add(key)
         elif before is None or pod is None or (before.held == pod.held and before.finished == pod.finished):
             return  # nothing that counts has changed
-        for each in (before, pod):
+        for each, sign in ((before, -1), (pod, 1)):
             if each is not None and not each.finished and (name := each.node or each.nominated) in self._infos:
-                self._mark_stale(name)
+                self._sums.add(each, name, sign)
+                if self._next is not None:
+                    self._next.stale.add(name)
                 self._stats = None
                 self.touch(name)
-
-    def _mark_stale(self, name: str) -> None:
-        for sums in (self._sums, self._next):
-            if sums is not None:
-                sums.stale.add(name)
 
 
 def _place(pod: Pod | None) -> str | None:

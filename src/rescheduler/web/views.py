@@ -94,6 +94,9 @@ def columns(state: PageState, revision: int) -> Json:
     """What `/api/nodes` returns."""
     stats, flags = state.loads.stats(), state.moves.flags()
     table, percent = stats.table, np.round(stats.percent, 2)
+    states = [info.state for info in table.infos]
+    for at in state.loads.indexes(flags):
+        states[at] |= flags[table.names[at]]
     return {
         "replica": state.replica.identity,  # a Service may send the page elsewhere than its stream of events
         "revision": revision,
@@ -109,7 +112,7 @@ def columns(state: PageState, revision: int) -> Json:
         "zones": table.zone[1],
         "pool": table.pool[0],
         "pools": table.pool[1],
-        "state": [info.state | flags.get(name, 0) for name, info in zip(table.names, table.infos, strict=True)],
+        "state": states,
     }
 
 
