@@ -11,32 +11,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.both_clusters import ClusterUnderTest, Space, is_discovered
+from tests.support.both_clusters import BOTH, ClusterUnderTest, Space, is_discovered, nodes_fixture, one_cluster
 from tests.support.migrations import Moves, pod_migrations
-from tests.testbed.hollow import NodeShape
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
 
-@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
+@pytest.fixture(scope="session", params=BOTH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
     """One cluster for all tests of this run, without nodes."""
-    if request.param == "real":
-        real: ClusterUnderTest = request.getfixturevalue("control_plane")
-        yield real
-        return
-    from tests.support.embedded import EmbeddedControlPlane  # noqa: PLC0415 - the real half must run without it
-
-    with EmbeddedControlPlane() as embedded:
-        yield embedded
+    yield from one_cluster(request)
 
 
-@pytest.fixture(scope="module")
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    """Four nodes of 4 CPUs, for all tests of a module."""
-    names = cluster.add_nodes(4, NodeShape(), prefix="contract")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(4, prefix="contract", scope="module")
+"""Four nodes of 4 CPUs, for all tests of a module."""
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ many examples are wanted. The embedded cluster sees all places, the real one a s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.migration import MigrationSpec, Phase
 from rescheduler.model.plan import Method
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of, nodes_fixture
 from tests.support.examples import seeds
 from tests.support.manifests import deployment, pod, stateful_set
 from tests.support.migrations import (
@@ -29,7 +28,6 @@ from tests.support.migrations import (
     wait_until_settled,
 )
 from tests.support.pod_migrations import migration_spec, replace
-from tests.testbed.hollow import NodeShape
 
 pytestmark = pytest.mark.usefixtures("kind")
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
@@ -43,11 +41,7 @@ CASES = {
 ENDS = {"rolls back": TIME_IS_UP, "goes on": QUICK}
 
 
-@pytest.fixture(scope="module")
-def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(2, NodeShape(), prefix="killed")
-    yield names
-    cluster.remove_nodes(names)
+two_nodes = nodes_fixture(2, prefix="killed", scope="module")
 
 
 @pytest.fixture

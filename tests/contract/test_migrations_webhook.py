@@ -7,7 +7,6 @@ does not lead. With `nominate`, pods land exactly where they are to, though othe
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
-from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
+from tests.support.both_clusters import Space, condition, name_of, nodes_fixture
 from tests.support.examples import seeds
 from tests.support.manifests import budget, deployment, job, on, pod, replica_set, simulated, stateful_set
 from tests.support.migrations import (
@@ -36,7 +35,6 @@ from tests.support.migrations import (
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.replicas import Replica, Wanted, replica
 from tests.support.shell import clean_up
-from tests.testbed.hollow import NodeShape
 from tests.testbed.pki import Authority
 from tests.testbed.processes import until
 
@@ -55,12 +53,8 @@ WORKLOADS = {
 }
 
 
-@pytest.fixture(scope="module")
-def trio(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    """Three nodes: with two, a preference against the source would do."""
-    names = cluster.add_nodes(3, NodeShape(), prefix="webhook")
-    yield names
-    cluster.remove_nodes(names)
+trio = nodes_fixture(3, prefix="webhook", scope="module")
+"""Three nodes: with two, a preference against the source would do."""
 
 
 @pytest.fixture

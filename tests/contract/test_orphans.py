@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.live import live
 from tests.support.manifests import budget, deployment, pod, stateful_set
@@ -38,7 +38,6 @@ from tests.support.migrations import (
 )
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 from tests.support.watching import SECONDS, Watched, watch_cluster
-from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -53,11 +52,7 @@ OURS = {labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "gone"}
 LONG_AGO = 1_700_000_000.0
 
 
-@pytest.fixture(scope="module")
-def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(2, NodeShape(), prefix="swept")
-    yield names
-    cluster.remove_nodes(names)
+two_nodes = nodes_fixture(2, prefix="swept", scope="module")
 
 
 @pytest.fixture(autouse=True)

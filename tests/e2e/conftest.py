@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.both_clusters import BOTH, ClusterUnderTest, Space, one_cluster
 from tests.support.loaded_node import SHAPE, load
 from tests.support.migrations import DEFINITIONS
 from tests.testbed.api import Api
@@ -21,17 +21,10 @@ DEFINITION = f"{DEFINITIONS}/podmigrations.rescheduler.io"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 
 
-@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
+@pytest.fixture(scope="session", params=BOTH)
 def any_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
     """One cluster for all scenarios of this run, without nodes."""
-    if request.param == "real":
-        real: ClusterUnderTest = request.getfixturevalue("control_plane")
-        yield real
-        return
-    from tests.support.embedded import EmbeddedControlPlane  # noqa: PLC0415 - the real half must run without it
-
-    with EmbeddedControlPlane() as embedded:
-        yield embedded
+    yield from one_cluster(request)
 
 
 @pytest.fixture(scope="module")

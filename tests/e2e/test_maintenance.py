@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.model.json import Json
-from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready
+from tests.support.both_clusters import Items, Space, is_ready, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, daemon_set, deployment, on, pod, stateful_set
 from tests.testbed.processes import until
@@ -18,11 +18,7 @@ CORDONED = "rescheduler.io/cordoned"
 PODS = 6 + 2 + 1  # of the Deployment, of the StatefulSet, and one without a controller
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(3, prefix="maintained")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(3, prefix="maintained")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.browsing import Visit, browsing, visiting
 from tests.browser.walking import walk
-from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.both_clusters import Space, is_ready, name_of, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import daemon_set, deployment, simulated
 from tests.support.page_answers import is_served
@@ -42,11 +42,7 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(12, NodeShape(cpu="2"), prefix="seen")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(12, prefix="seen", shape=NodeShape(cpu="2"))
 
 
 @pytest.fixture

@@ -16,19 +16,14 @@ import pytest
 
 from rescheduler.model.json import Json
 from rescheduler.model.labels import MAINTENANCE
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment
 from tests.support.signing_in import token_of
 from tests.support.skewed_cluster import migrations
 from tests.testbed.processes import free_port, until
 
-
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(3, prefix="pressed")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(3, prefix="pressed")
 
 
 class Replica:

@@ -6,7 +6,6 @@ The same with the webhook alone, with the extender alone, and with both; for eve
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from rescheduler.model.json import Json
 from rescheduler.model.labels import FAILURES
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of, nodes_fixture
 from tests.support.failure_records import event_reasons, record, retried
 from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour
@@ -30,11 +29,7 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(5, prefix="recovering")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(5, prefix="recovering")
 
 
 @pytest.fixture(params=list(WAYS), ids=[name.replace(" ", "-") for name in WAYS])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready
+from tests.support.both_clusters import Items, Space, is_ready, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, daemon_set, deployment, gated, pod
 from tests.support.pod_record import recorded
@@ -18,11 +15,7 @@ KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 REPLICAS, BARE = 6, 2
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(4, prefix="roomy")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(4, prefix="roomy")
 
 
 def on_node(space: Space, node: str) -> Items:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rescheduler.model.json import Json
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, deployment
 from tests.support.migrations import MIGRATIONS
@@ -19,11 +18,7 @@ from tests.testbed.processes import until
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(2, prefix="single")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(2, prefix="single")
 
 
 @pytest.fixture

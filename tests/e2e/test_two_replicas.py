@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.audit_log import Entry, entries
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of, nodes_fixture
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment, simulated
 from tests.support.pod_record import recorded
@@ -23,11 +22,7 @@ FIRST, SECOND = "replica-a", "replica-b"
 LEASE_TIMES = {"leaseDuration": "8s", "renewDeadline": "6s", "retryPeriod": "500ms"}
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(3, prefix="two")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(3, prefix="two")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_nodes
 from tests.e2e.test_recovery import crashing
-from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.both_clusters import Space, is_ready, name_of, nodes_fixture
 from tests.support.examples import examples
 from tests.support.failure_records import record, retried
 from tests.support.fault_proxy import FaultProxy, Odds, Upstream
@@ -34,11 +34,7 @@ SLOW_TO_READ = Odds(requests={"slow": 1.0}, watches={"error 503": 1.0}, slow=(6.
 """Every request takes so long that nothing is known when it is looked at, and nothing can be watched."""
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(4, prefix="outage")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(4, prefix="outage")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from rescheduler.model.json import Json
 from tests.e2e.test_recovery import crashing, failing
-from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.both_clusters import Space, is_ready, name_of, nodes_fixture
 from tests.support.controller_process import Controller
 from tests.support.failure_records import record, retried
 from tests.support.manifests import deployment, gated, stateful_set
@@ -44,11 +44,7 @@ class Pair:
     follower: Replica
 
 
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(4, prefix="replicas")
-    yield names
-    cluster.remove_nodes(names)
+nodes = nodes_fixture(4, prefix="replicas")
 
 
 @contextlib.contextmanager

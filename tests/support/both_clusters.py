@@ -11,7 +11,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -55,6 +55,35 @@ class ClusterUnderTest(Protocol):
     def remove_nodes(self, names: list[str]) -> None: ...
 
     def configure_scheduler(self, *, extenders: list[Json] = ...) -> None: ...
+
+
+BOTH = ["embedded", pytest.param("real", marks=pytest.mark.cluster)]
+"""Parameters of a fixture that gives each cluster in turn, by `one_cluster`."""
+
+
+def one_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
+    """The cluster that the fixture's parameter names."""
+    if request.param == "real":
+        real: ClusterUnderTest = request.getfixturevalue("control_plane")
+        yield real
+        return
+    from tests.support.embedded import EmbeddedControlPlane  # noqa: PLC0415 - the real half must run without it
+
+    with EmbeddedControlPlane() as embedded:
+        yield embedded
+
+
+def nodes_fixture(
+    count: int, *, prefix: str, shape: NodeShape | None = None, scope: Literal["function", "module"] = "function"
+) -> Any:
+    """A fixture of nodes on the cluster under test, which are removed afterwards."""
+
+    def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+        names = cluster.add_nodes(count, shape, prefix=prefix)
+        yield names
+        cluster.remove_nodes(names)
+
+    return pytest.fixture(scope=scope)(nodes)
 
 
 class Space:
