@@ -33,7 +33,7 @@ from rescheduler.model.shape import NodeTerm, Taint
 from rescheduler.model.time import InstantError, format_instant
 from rescheduler.recovery import record
 from rescheduler.recovery.record import NodeFailure, Record, RecordEntry, RecordError
-from rescheduler.recovery.settings import FAILED_REASONS
+from rescheduler.recovery.settings import FAILED_REASONS, matches_reason
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.recovery_reader import volume_terms
 
@@ -96,7 +96,7 @@ class RecentFailures:
         if row.owner is None or row.ailment is None or not row.node:
             return None
         reason = row.ailment.reason
-        if not any(reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in self._reasons()):
+        if not matches_reason(reason, self._reasons()):
             return None
         return RecentFailure(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
@@ -225,12 +225,6 @@ def _keeps_off(taint: Taint) -> bool:
 NO_ADVICE = PlacementAdvice()
 _WAITING = frozenset({Evict.name, AwaitRebuilt.name})
 """Steps in which the controller may make the new pod at any moment."""
-_REVISIONS = {
-    "Deployment": labels.TEMPLATE_HASH,
-    "ReplicaSet": labels.TEMPLATE_HASH,
-    "StatefulSet": "controller-revision-hash",
-}
-"""The label with the template's revision, as records note it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +393,7 @@ def _is_its_pod(migration: PodMigration, new_pod: NewPod) -> bool:
 
 def _is_of_another_template(entry: RecordEntry, holder: FailureRecordOwner, new_pod: NewPod) -> bool:
     """Whether the failures are of another template revision: a corrected template starts without failures."""
-    revision = new_pod.labels.get(_REVISIONS.get(holder.kind, ""), "")
+    revision = new_pod.labels.get(record.REVISION_LABELS.get(holder.kind, ""), "")
     return bool(entry.revision) and bool(revision) and entry.revision != revision
 
 

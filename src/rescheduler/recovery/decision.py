@@ -33,6 +33,7 @@ from rescheduler.model.time import parse_instant
 from rescheduler.recovery.jobs import count_failures
 from rescheduler.recovery.record import (
     EMPTY,
+    REVISION_LABELS,
     Record,
     RecordEntry,
     RecordError,
@@ -54,7 +55,6 @@ _LONGEST = 200_000
 SOON = 10.0
 """Seconds after which to look again if no event will tell."""
 _REVISION = "deployment.kubernetes.io/revision"
-_HASH = "controller-revision-hash"
 
 
 class RecoveryOutcome(StrEnum):
@@ -250,15 +250,10 @@ def _succeeded_since(state: WorkloadState, entry: RecordEntry) -> bool:
 
 def revision_of(pod: Json, state: WorkloadState) -> str:
     """Return the name of a pod's template; empty where templates have none, or never change."""
-    match state.workload["kind"]:
-        case "Deployment" | "ReplicaSet":
-            return labels_of(pod).get(labels.TEMPLATE_HASH, "")
-        case "StatefulSet" | "DaemonSet":
-            return labels_of(pod).get(_HASH, "")
-        case "CronJob":
-            return _hash_template(state.workload)
-        case _:
-            return ""
+    kind = state.workload["kind"]
+    if kind == "CronJob":
+        return _hash_template(state.workload)
+    return labels_of(pod).get(REVISION_LABELS.get(kind, ""), "")
 
 
 def is_outdated(pod: Json, state: WorkloadState) -> bool:

@@ -25,7 +25,7 @@ from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.decision import SOON, DecisionBuilder, RecoveryReason, WorkloadState, is_outdated
 from rescheduler.recovery.jobs import why_stopped
 from rescheduler.recovery.record import RecordEntry
-from rescheduler.recovery.settings import RecoverySettings, RetriesError, find_retries, total_retries
+from rescheduler.recovery.settings import RecoverySettings, RetriesError, find_retries, matches_reason, total_retries
 
 CRASH_LOOP = "CrashLoopBackOff"
 ERROR = "Error"
@@ -115,9 +115,7 @@ def _pod_failure(pod: Json, settings: RecoverySettings, now: float) -> DetectedF
 
 
 def _is_counted(reason: str, settings: RecoverySettings) -> bool:
-    return reason != _NEVER and any(
-        reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in settings.failed_reasons
-    )
+    return reason != _NEVER and matches_reason(reason, settings.failed_reasons)
 
 
 def _node_failures(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:

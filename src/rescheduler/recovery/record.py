@@ -14,10 +14,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from rescheduler.model import labels
 from rescheduler.model.time import InstantError, format_instant, parse_instant
 
 WHOLE = ""
 """The entry of a workload whose pods are all equivalent."""
+REVISION_LABELS = MappingProxyType(
+    {
+        "Deployment": labels.TEMPLATE_HASH,
+        "ReplicaSet": labels.TEMPLATE_HASH,
+        "StatefulSet": "controller-revision-hash",
+        "DaemonSet": "controller-revision-hash",
+    }
+)
+"""By kind of the workload, the label of its pods with the template's revision, which a record notes."""
 _LONGEST_REASON = 80  # the annotations of an object have 256 KiB in all
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -23,6 +24,11 @@ FAILED_REASONS = (
     "Terminated",
 )
 """Reasons of pods in phase Failed: `Error` is an exit code, the others are words of the kubelet."""
+
+
+def matches_reason(reason: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns is this reason; `OutOf*` matches all that begin with it."""
+    return any(reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in patterns)
 
 
 @dataclass(frozen=True)
