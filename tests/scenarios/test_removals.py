@@ -11,7 +11,7 @@ import pytest
 from rescheduler.cli import messages
 from rescheduler.cli.explain import explanation_lines
 from rescheduler.cli.output import Terminal
-from rescheduler.cli.plan import PlanLayout, plan_lines
+from rescheduler.cli.plan import plan_lines
 from rescheduler.kube.migrations import decode_migration, encode_migration, encode_status
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels
@@ -178,7 +178,7 @@ def test_a_plan_that_contradicts_itself_is_refused(changes: dict[str, str], mess
 def test_the_plan_table_shows_it_without_a_target() -> None:
     plan = plan_of(world())
     terminal = Terminal()
-    text = "\n".join(plan_lines(plan, plan, PlanLayout(), terminal))
+    text = "\n".join(plan_lines(plan, plan, terminal, wide=False))
     assert "1 move (1 remove), 0 rejected" in text
     assert "remove" in text.splitlines()[1]
 

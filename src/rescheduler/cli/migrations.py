@@ -77,9 +77,10 @@ class MigrationsOptions:
         """Whether a migration is in one of the chosen phases."""
         return not self.phases or phase_of(body).lower() in self.phases
 
-    def layout(self) -> MigrationLayout:
-        """Return the layout of the table."""
-        return MigrationLayout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        return migration_columns(wide=self.output == "wide", namespaces=self.all_namespaces)
 
 
 @command("migrations")
@@ -111,7 +112,8 @@ def migrations(name: str | None, access: AccessOptions, options: MigrationsOptio
     elif options.output == "name":
         messages.emit_lines(_name(body) for body in shown)
     elif shown:
-        messages.emit_lines(migration_lines(shown, options.layout(), time.time(), Terminal.of(sys.stdout)))
+        table = migration_table(shown, options.columns, time.time())
+        messages.emit_lines(table.lines(Terminal.of(sys.stdout), headers=not options.no_headers))
     else:
         messages.note(_none(part))
 
@@ -121,7 +123,7 @@ class _Watcher:
 
     def __init__(self, options: MigrationsOptions) -> None:
         self._options = options
-        self._stream = RowStream(options.layout())
+        self._stream = RowStream(options.columns, headers=not options.no_headers)
         self._first: list[app_follow.ObjectChange] | None = []
 
     def tell(self, change: app_follow.ObjectChange) -> None:
@@ -146,8 +148,8 @@ class _Watcher:
         elif form == "name":
             messages.emit_lines(_name(change.body) for change in changes)
         else:
-            layout, now = self._options.layout(), time.time()
-            rows = [row(change.body, layout, now, gone=change.gone) for change in changes]
+            columns, now = self._options.columns, time.time()
+            rows = [row(change.body, columns, now, gone=change.gone) for change in changes]
             messages.emit_lines(self._stream.lines(rows))
 
 
@@ -166,18 +168,9 @@ def _none(part: app_follow.FollowedObjects) -> str:
     return f"no such migrations {where}" if part.selection else f"no migrations {where}"
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationLayout:
-    """What is shown of each migration."""
-
-    namespaces: bool = False
-    wide: bool = False
-    headers: bool = True
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The headers."""
-        return (("NAMESPACE",) if self.namespaces else ()) + (_WIDE if self.wide else _HEADERS)
+def migration_columns(*, wide: bool = False, namespaces: bool = False) -> tuple[str, ...]:
+    """The headers of the table."""
+    return (("NAMESPACE",) if namespaces else ()) + (_WIDE if wide else _HEADERS)
 
 
 def phase_of(body: Json) -> str:
@@ -185,15 +178,15 @@ def phase_of(body: Json) -> str:
     return str((body.get("status") or {}).get("phase") or "Pending")
 
 
-def migration_lines(bodies: Iterable[Json], layout: MigrationLayout, now: float, terminal: Terminal) -> Iterator[str]:
+def migration_table(bodies: Iterable[Json], columns: Sequence[str], now: float) -> Table:
     """The table of migrations."""
-    rows = [row(body, layout, now) for body in bodies]
-    at = layout.columns.index("PHASE")
+    rows = [row(body, columns, now) for body in bodies]
+    at = columns.index("PHASE")
     tints = {(index, at): tint for index, each in enumerate(rows) if (tint := _TINTS.get(each[at]))}
-    return Table(layout.columns, rows, flowing=1, tints=tints).lines(terminal, headers=layout.headers)
+    return Table(columns, rows, flowing=1, tints=tints)
 
 
-def row(body: Json, layout: MigrationLayout, now: float, *, gone: bool = False) -> list[str]:
+def row(body: Json, columns: Sequence[str], now: float, *, gone: bool = False) -> list[str]:
     """One migration's cells."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     outcome = status.get("outcome") or {}
@@ -215,23 +208,23 @@ def row(body: Json, layout: MigrationLayout, now: float, *, gone: bool = False) 
         "AGE": age(_instant(metadata.get("creationTimestamp")), now),
         "MESSAGE": status.get("message"),
     }
-    return [str(cells[column] if cells[column] is not None else "") for column in layout.columns]
+    return [str(cells[column] if cells[column] is not None else "") for column in columns]
 
 
 class RowStream:
     """Rows one after the other, as they come."""
 
-    def __init__(self, layout: MigrationLayout) -> None:
-        self._layout = layout
-        self._widths = [columns_of(header) for header in layout.columns]
-        self._headed = not layout.headers
+    def __init__(self, columns: Sequence[str], *, headers: bool = True) -> None:
+        self._columns = columns
+        self._widths = [columns_of(header) for header in columns]
+        self._headed = not headers
 
     def lines(self, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         """The lines of more rows; the headers stand before the first."""
         shown = [[plain(cell) for cell in each] for each in rows]
         if not self._headed and shown:
             self._headed = True
-            shown.insert(0, list(self._layout.columns))
+            shown.insert(0, [*self._columns])
         for each in shown:
             self._widths = [max(width, columns_of(cell)) for width, cell in zip(self._widths, each, strict=True)]
         for each in shown:

@@ -105,8 +105,8 @@ def plan(inputs: InputOptions, wanted: PolicyFlags, options: PlanOptions) -> Non
     elif options.output == "name":
         messages.emit_lines(_names(shown, options))
     else:
-        layout = PlanLayout(wide=options.output == "wide", headers=not options.no_headers)
-        messages.emit_lines(plan_lines(shown, whole, layout, Terminal.of(sys.stdout)))
+        how = {"wide": options.output == "wide", "headers": not options.no_headers}
+        messages.emit_lines(plan_lines(shown, whole, Terminal.of(sys.stdout), **how))
     if options.exit_code and whole.moves:
         raise click.exceptions.Exit(messages.TO_MOVE)
 
@@ -290,23 +290,15 @@ _EXAMPLES = 3
 _REASONS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLayout:
-    """How a plan is printed."""
-
-    wide: bool = False
-    headers: bool = True
-
-
-def plan_lines(shown: Plan, whole: Plan, layout: PlanLayout, terminal: Terminal) -> Iterator[str]:
+def plan_lines(shown: Plan, whole: Plan, terminal: Terminal, *, wide: bool, headers: bool = True) -> Iterator[str]:
     """The moves and rejections of `shown`, which may be part of the whole plan, and the whole plan's effect."""
     if shown.moves:
-        yield from _moves(shown.moves, layout).lines(terminal, headers=layout.headers)
+        yield from _moves(shown.moves, wide=wide).lines(terminal, headers=headers)
         yield ""
     if shown.rejections:
-        yield from _rejections(shown.rejections, layout, terminal)
+        yield from _rejections(shown.rejections, terminal, wide=wide, headers=headers)
         yield ""
-    yield from BeforeAfter(whole.before, whole.after, whole.utilization).lines(terminal, headers=layout.headers)
+    yield from BeforeAfter(whole.before, whole.after, whole.utilization).lines(terminal, headers=headers)
     yield ""
     yield terminal.styled(summary(whole, terminal), "bold")
 
@@ -321,7 +313,7 @@ def summary(plan: Plan, terminal: Terminal) -> str:
     return f"{moved}, {len(plan.rejections)} rejected; {hot}"
 
 
-def _moves(moves: Sequence[Move], layout: PlanLayout) -> Table:
+def _moves(moves: Sequence[Move], *, wide: bool) -> Table:
     columns: dict[str, Callable[[Move], str]] = {
         "NAMESPACE": lambda move: move.namespace,
         "POD": lambda move: move.pod,
@@ -330,7 +322,7 @@ def _moves(moves: Sequence[Move], layout: PlanLayout) -> Table:
         "STRATEGY": lambda move: move.strategy,
         "METHOD": lambda move: move.method,
     }
-    if layout.wide:
+    if wide:
         columns["WORKLOAD"] = lambda move: move.workload
         columns["PRIORITY"] = lambda move: str(move.priority)
         columns["PROPOSAL"] = lambda move: str(move.proposal)
@@ -341,18 +333,18 @@ def _moves(moves: Sequence[Move], layout: PlanLayout) -> Table:
     return Table(list(columns), rows, flowing=1, right=numbers)
 
 
-def _rejections(rejections: Sequence[Rejection], layout: PlanLayout, terminal: Terminal) -> Iterator[str]:
+def _rejections(rejections: Sequence[Rejection], terminal: Terminal, *, wide: bool, headers: bool) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for rejection in rejections:
         groups.setdefault((rejection.guard, rejection.reason), []).append(f"{rejection.namespace}/{rejection.pod}")
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    listed = ordered if layout.wide else ordered[:_REASONS]
+    listed = ordered if wide else ordered[:_REASONS]
     rows = [
-        [guard, str(len(pods)), reason, join_names(sorted(pods), None if layout.wide else _EXAMPLES)]
+        [guard, str(len(pods)), reason, join_names(sorted(pods), None if wide else _EXAMPLES)]
         for (guard, reason), pods in listed
     ]
     table = Table(("REJECTED BY", "COUNT", "REASON", "PODS"), rows, flowing=2, right=frozenset({1}))
-    yield from table.lines(terminal, headers=layout.headers)
+    yield from table.lines(terminal, headers=headers)
     left = ordered[len(listed) :]
     if left:
         pods = sum(len(pods) for _, pods in left)

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, is_dataclass, replace
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-import annotated_types
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 from pydantic.fields import FieldInfo
@@ -86,6 +85,7 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
     "dataclass_type": "a mapping",
 }
+_BOUND_WORDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 
 
@@ -239,24 +239,15 @@ def _sentence(details: ErrorDetails, model: Model) -> str:
 
 
 def _out_of_bounds(value: object, info: FieldInfo | None, details: ErrorDetails) -> str:
-    low: list[tuple[object, bool]] = []
-    high: list[object] = []
-    for bound in info.metadata if info else ():
-        match bound:
-            case annotated_types.Gt(gt):
-                low.append((gt, True))
-            case annotated_types.Ge(ge):
-                low.append((ge, False))
-            case annotated_types.Lt(edge) | annotated_types.Le(edge):
-                high.append(edge)
-    if low and high:
-        least, excluded = low[0]
-        aside = f" ({least} itself excluded)" if excluded and value == least else ""
-        return f"{quote(value)} is not between {least} and {high[0]}{aside}"
+    metadata = info.metadata if info else ()
+    bounds = {name: getattr(each, name) for each in metadata for name in _BOUND_WORDS if hasattr(each, name)}
+    low, high = bounds.get("gt", bounds.get("ge")), bounds.get("lt", bounds.get("le"))
+    if low is not None and high is not None:
+        aside = f" ({low} itself excluded)" if "gt" in bounds and value == low else ""
+        return f"{quote(value)} is not between {low} and {high}{aside}"
     ((name, edge),) = details.get("ctx", {}).items()
-    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
     whole = int(edge) if isinstance(edge, float) and edge.is_integer() else edge
-    return f"{quote(value)} is not {words[name]} {whole}"
+    return f"{quote(value)} is not {_BOUND_WORDS[name]} {whole}"
 
 
 def _field_at(model: Model, loc: Loc) -> FieldInfo | None:

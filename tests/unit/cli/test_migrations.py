@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cli.migrations import MigrationLayout, RowStream, migration_lines, row
+from rescheduler.cli.migrations import RowStream, migration_columns, migration_table, row
 from rescheduler.cli.output import Terminal, age
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -47,34 +47,34 @@ def test_an_age_that_is_not_known_or_in_the_future_is_no_error() -> None:
 
 
 def test_a_migration_that_nobody_has_looked_at_is_pending() -> None:
-    cells = dict(zip(MigrationLayout().columns, row(migration(), MigrationLayout(), 0.0), strict=True))
+    cells = dict(zip(migration_columns(), row(migration(), migration_columns(), 0.0), strict=True))
     assert (cells["PHASE"], cells["TO"], cells["FROM"]) == ("Pending", "b", "")
 
 
 def test_an_object_that_makes_no_sense_is_shown_all_the_same() -> None:
     odd = {"metadata": {"name": "odd", "creationTimestamp": "yesterday"}, "status": {"phase": "?", "attempts": "x"}}
-    assert row(odd, MigrationLayout(wide=True, namespaces=True), 0.0)[1] == "odd"
+    assert row(odd, migration_columns(wide=True, namespaces=True), 0.0)[1] == "odd"
 
 
 def test_messages_flow_on_a_narrow_terminal() -> None:
-    lines = [*migration_lines([migration(message="word " * 40)], MigrationLayout(), 0.0, Terminal(width=80))]
+    lines = [*migration_table([migration(message="word " * 40)], migration_columns(), 0.0).lines(Terminal(width=80))]
     assert max(len(line) for line in lines) <= 80
     assert len(lines) > 3
 
 
 def test_rows_that_come_later_keep_their_columns() -> None:
-    stream = RowStream(MigrationLayout())
-    header, first = stream.lines([row(migration("a-long-name"), MigrationLayout(), 0.0)])
-    (later,) = stream.lines([row(migration("m", phase="Failed"), MigrationLayout(), 0.0)])
+    stream = RowStream(migration_columns())
+    header, first = stream.lines([row(migration("a-long-name"), migration_columns(), 0.0)])
+    (later,) = stream.lines([row(migration("m", phase="Failed"), migration_columns(), 0.0)])
     assert header.index("POD") == first.index("web-0") == later.index("web-0")
-    (longer,) = stream.lines([row(migration("a-much-longer-name"), MigrationLayout(), 0.0)])
-    (after,) = stream.lines([row(migration("m"), MigrationLayout(), 0.0)])
+    (longer,) = stream.lines([row(migration("a-much-longer-name"), migration_columns(), 0.0)])
+    (after,) = stream.lines([row(migration("m"), migration_columns(), 0.0)])
     assert longer.index("web-0") == after.index("web-0")
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    (_, line) = RowStream(MigrationLayout()).lines(
-        [row(migration(message="\x1b[31mred\nnext"), MigrationLayout(), 0.0)]
+    (_, line) = RowStream(migration_columns()).lines(
+        [row(migration(message="\x1b[31mred\nnext"), migration_columns(), 0.0)]
     )
     assert "\x1b" not in line
     assert "\n" not in line
@@ -83,7 +83,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 def test_wide_has_what_was_predicted_and_what_came_true() -> None:
     body = migration(outcome={"verdict": "NotPaid", "gain": 0.3})
     body["spec"]["expectedGain"] = 12.5
-    layout = MigrationLayout(wide=True)
-    cells = dict(zip(layout.columns, row(body, layout, 0.0), strict=True))
+    columns = migration_columns(wide=True)
+    cells = dict(zip(columns, row(body, columns, 0.0), strict=True))
     assert (cells["PREDICTED"], cells["CAME TRUE"], cells["OUTCOME"]) == ("12.5", "0.3", "NotPaid")
-    assert "PREDICTED" not in MigrationLayout().columns
+    assert "PREDICTED" not in migration_columns()
