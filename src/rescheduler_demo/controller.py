@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubemini.api import Api
-from rescheduler.app.controller import RunRequest, run_controller
+from rescheduler.app.context import RunRequest
+from rescheduler.app.controller import run_controller
 from rescheduler.app.planning import LiveCluster, load_configuration
 from rescheduler.config.schema import Configuration
 from rescheduler.kube.pause_state import PauseDetails, state_name

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rescheduler.app.uninstall import LeaseHeldError, while_leading
+from rescheduler.app.uninstall import LeaseClaim, while_claiming
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
+from rescheduler.kube.lease import LeaseName, LeaseTimes
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels
 from rescheduler.model.json import Json
@@ -256,10 +256,10 @@ def test_a_controller_that_runs_is_named_and_nothing_is_done(space: Space) -> No
 
     async def attempt() -> None:
         async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
-            election = LeaderElector(client, LeaseName(space.name, "held", "cleanup"), TIMES)
-            await while_leading([election], 5.0, work())
+            election = LeaseClaim(client, LeaseName(space.name, "held", "cleanup"), TIMES)
+            await while_claiming([election], 5.0, work)
 
-    with pytest.raises(LeaseHeldError, match=f"Lease {space.name}/held is held by controller-0"):
+    with pytest.raises(ClusterError, match=f"a controller is running: Lease {space.name}/held is held by controller-0"):
         asyncio.run(attempt())
     assert done == []
 
@@ -267,12 +267,12 @@ def test_a_controller_that_runs_is_named_and_nothing_is_done(space: Space) -> No
 def test_the_lease_is_free_again_after_the_work(space: Space) -> None:
     async def attempt() -> None:
         async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
-            election = LeaderElector(client, LeaseName(space.name, "free", "cleanup"), TIMES)
+            election = LeaseClaim(client, LeaseName(space.name, "free", "cleanup"), TIMES)
 
             async def work() -> str:
                 return election.holder
 
-            assert await while_leading([election], 30.0, work()) == "cleanup"
+            assert await while_claiming([election], 30.0, work) == "cleanup"
 
     asyncio.run(attempt())
     assert not space.get("Lease", "free")["spec"].get("holderIdentity")
@@ -283,7 +283,7 @@ def test_the_work_stops_at_once_when_the_lease_is_lost(space: Space) -> None:
 
     async def attempt() -> None:
         async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
-            election = LeaderElector(client, LeaseName(space.name, "stolen", "cleanup"), TIMES)
+            election = LeaseClaim(client, LeaseName(space.name, "stolen", "cleanup"), TIMES)
 
             async def work() -> None:
                 thief = {"spec": {"holderIdentity": "controller-0", "leaseDurationSeconds": 3600}}
@@ -294,7 +294,7 @@ def test_the_work_stops_at_once_when_the_lease_is_lost(space: Space) -> None:
                     stopped.append("work")
                     raise
 
-            await while_leading([election], 30.0, work())
+            await while_claiming([election], 30.0, work)
 
     with pytest.raises(ClusterError, match="the lease was lost in the middle"):
         asyncio.run(attempt())

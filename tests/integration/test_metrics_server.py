@@ -10,14 +10,14 @@ from functools import partial
 import pytest
 
 from rescheduler.app.planning import LiveCluster, read
-from rescheduler.app.usage import make_usage_poller
 from rescheduler.config.schema import UsageSettings
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.runtime.usage_poller import UsagePoller
+from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsApi
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment
@@ -70,6 +70,10 @@ def client_of(cluster: ControlPlane) -> ApiClient:
     return ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig), {}))
 
 
+def poller_of(client: ApiClient) -> UsagePoller:
+    return UsagePoller(MetricsApi(client), UsageHistory(UsageSettings()), 30.0, client.clock.now)
+
+
 def snapshot_of(cluster: ControlPlane) -> ClusterSnapshot:
     return read(LiveCluster(kubeconfig=str(cluster.kubeconfig)), None, lambda count: None)
 
@@ -87,8 +91,7 @@ async def test_where_nobody_serves_it_the_cure_is_named(control_plane: ControlPl
 
 async def test_the_loop_measures_nodes_pods_and_workloads(scene: Scene) -> None:
     async with client_of(scene.cluster) as client:
-        loop = make_usage_poller(Utilization.USAGE, UsageSettings(), client)
-        assert loop is not None
+        loop = poller_of(client)
         await loop.poll()
         snapshot = loop.with_usage(await asyncio.to_thread(snapshot_of, scene.cluster))
     measured = snapshot.measured
@@ -108,8 +111,7 @@ async def test_the_loop_measures_nodes_pods_and_workloads(scene: Scene) -> None:
 
 async def test_when_metrics_server_dies_that_is_said_and_what_is_known_stays(scene: Scene) -> None:
     async with client_of(scene.cluster) as client:
-        loop = make_usage_poller(Utilization.USAGE, UsageSettings(), client)
-        assert loop is not None
+        loop = poller_of(client)
         await loop.poll()
         scene.server.kill()
         await loop.poll()

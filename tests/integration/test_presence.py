@@ -23,7 +23,7 @@ async def told(folder: Path, answer: Answer) -> str:
     async with api_server() as server:
         server.script(LEASES, answer)
         path = written(folder / "kubeconfig", kubeconfig({"server": server.url}, {"token": "t"}))
-        return await asyncio.to_thread(explain_absence, LiveCluster(str(path)))
+        return await asyncio.to_thread(LiveCluster(str(path)).run, explain_absence, "kube-rescheduler")
 
 
 def held(seconds_ago: float, holder: str = "somebody", **spec: Any) -> dict[str, Any]:

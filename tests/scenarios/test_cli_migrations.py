@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from rescheduler.app import follow
+from rescheduler.app.planning import LiveCluster
 from rescheduler.cli import messages
 from tests.support.both_clusters import Space, name_of
 from tests.support.cli import rescheduler
@@ -129,7 +130,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("form", SHOWN)
 def test_watching_gives_json_and_names_at_each_change(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    def watch(live: object, part: object, follower: follow.ChangeSink, name: str | None) -> None:
+    def watch(live: object, work: object, part: object, follower: follow.ChangeSink, name: str | None) -> None:
         first, later = (json.dumps(each).encode() for each in CHANGES)
         follower.begin()
         follower.put(first)
@@ -137,7 +138,7 @@ def test_watching_gives_json_and_names_at_each_change(monkeypatch: pytest.Monkey
         follower.put(later)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(follow, "watch_migrations", watch)
+    monkeypatch.setattr(LiveCluster, "run", watch)
     ran = rescheduler("migrations", "-n", "shop", "-w", "-o", form)
     assert (ran.code, ran.out) == (messages.INTERRUPTED, SHOWN[form])
 

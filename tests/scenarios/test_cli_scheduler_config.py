@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.admission.certificates import KeyPair, new_authority, new_serving
-from rescheduler.app.scheduler_config import ExtenderEntry, SchedulerFields, ServerTrust, merge_config
+from rescheduler.app.scheduler_config import make_extender, merge_config
 from rescheduler.config.loader import load
 from rescheduler.model.labels import MANAGED_BY, MANAGER
 from rescheduler.strategies import settings_by_name
@@ -206,11 +206,11 @@ EXTENDERS = st.lists(
 @given(rest=st.dictionaries(st.text(max_size=6), VALUES, max_size=4), extenders=EXTENDERS | st.none())
 def test_whatever_else_is_in_a_file_stays_and_ours_is_there_once(rest: Any, extenders: Any) -> None:
     document = {"kind": "KubeSchedulerConfiguration", **rest, "extenders": extenders}
-    ours = ExtenderEntry("https://a/extender", ServerTrust(), 3, 1.0)
-    new = merge_config(document, ours, SchedulerFields())
+    ours = make_extender("https://a/extender", {}, 3, 1.0)
+    new = merge_config(document, ours, (), None, leader_elect=None)
     assert {**new, "extenders": None} == {**document, "extenders": None}
-    assert [each for each in new["extenders"] if each["urlPrefix"] != "b"] == [ours.document()]
-    assert merge_config(new, ours, SchedulerFields()) == new
+    assert [each for each in new["extenders"] if each["urlPrefix"] != "b"] == [ours]
+    assert merge_config(new, ours, (), None, leader_elect=None) == new
 
 
 @pytest.fixture(scope="module")

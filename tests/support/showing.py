@@ -15,9 +15,8 @@ import aiohttp
 import msgspec
 
 from rescheduler import app
-from rescheduler.app.context import AppContext
+from rescheduler.app.context import AppContext, UsageMonitor
 from rescheduler.app.servers import Page, make_page
-from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ServerClock
 from rescheduler.kube.connection import Connection

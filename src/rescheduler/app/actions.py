@@ -117,7 +117,7 @@ class PageActions:
         reason = f"asked for by {by} on the page"
         wish = move.ManualMove(request.namespace, request.pod, request.target, method, reason)
         async with _translated_errors("migrate"):
-            made = await move.store(self.client, await move.check(self.client, wish))
+            made = await move.order(self.client, await move.check(self.client, wish))
         where = f"to {request.target}" if request.target else "to the node that fits best"
         return (
             f"Migration {made.name} is ordered: pod {made.namespace}/{request.pod} moves {where} as soon as its turn "
@@ -128,7 +128,7 @@ class PageActions:
         """Label a node for maintenance, or remove the label."""
         node, on = request.node, request.on
         async with _translated_errors("maintenance"):
-            marked = await maintenance.mark_one(self.client, node, maintenance=on)
+            [marked] = await maintenance.mark(self.client, [node], maintenance=on)
             if not marked.changed:
                 return f"Node {node} is {'' if on else 'not '}under maintenance already: nothing has changed."
             occasion = f"{asyncio.get_running_loop().time()} {by}"

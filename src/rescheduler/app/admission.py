@@ -37,6 +37,7 @@ from rescheduler.runtime.stale_gates import StaleGateController
 
 FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
 _NODES = 4 * 2**20  # bytes: names of more nodes than there can be, or some hundred whole ones
+_LIMITS = ServerLimits(bodies={FILTER: _NODES, PRIORITIZE: _NODES})
 _KEPT_EVERY = 30.0  # seconds between looks at a webhook that is in force
 _UNWANTED_EVERY = 600.0  # seconds between looks for one that is not wanted any more
 _SOON = 2.0  # and at one that is not yet
@@ -53,15 +54,11 @@ class AdmissionServices:
         informers = context.informers
         self._fields = fields = context.live.config.fields  # of ours, all that needs a restart to change
         self._settings = webhook_settings(context.live.config, context.namespace)
-        self._unasked = self._settings.unasked
-        self._bulletins = EventQueue(context.recorder)
+        self._events = EventQueue(context.recorder)
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
-        self._advisor_settings = self._make_advisor_settings()
-        self._advisor = PlacementAdvisor(
-            informers.cache, informers.migrations, lambda: self._advisor_settings, context.now
-        )
-        self._secure_server = self._secure()
-        self._plain_server = self._insecure()
+        self._advisor = PlacementAdvisor(informers.cache, informers.migrations, self._advisor_settings, context.now)
+        self._secure_server = self._make_secure_server()
+        self._plain_server = self._make_plain_server()
         served = self._secure_server.why_not if self._secure_server is not None else lambda: "it is not served"
         self._registration = Registration(context.client, self._settings, served, context.client.clock.now)
         self._last_in_force: float | None = None
@@ -78,7 +75,7 @@ class AdmissionServices:
             CommandSender(self._context.own),
             self._context.own.clock.now,
         )
-        loops: list[Runnable] = [stale_gates, self._bulletins]  # gates may be left from an earlier configuration
+        loops: list[Runnable] = [stale_gates, self._events]  # gates may be left from an earlier configuration
         if self._secure_server is not None:
             loops.append(self._secure_server)
         if self._plain_server is not None:
@@ -104,7 +101,7 @@ class AdmissionServices:
 
     def steering(self, namespace: str) -> SteeringMethod:
         """How evictions in a namespace are steered now."""
-        if not self._registration.in_force or namespace in self._unasked:
+        if not self._registration.in_force or namespace in self._settings.unasked:
             return SteeringMethod.TEMPLATE
         return SteeringMethod.NOMINATE if self._wants_gate else SteeringMethod.WEBHOOK
 
@@ -112,7 +109,7 @@ class AdmissionServices:
         """Why this replica does not serve the webhook; empty if it does."""
         return self._secure_server.why_not() if self._secure_server is not None else ""
 
-    def _make_advisor_settings(self) -> AdvisorSettings:
+    def _advisor_settings(self) -> AdvisorSettings:
         recovery = self._context.live.recovery()
         reasons = recovery.failed_reasons if recovery.enabled else ()  # otherwise no failures are recorded
         return AdvisorSettings(recovery.forget_after, self._wants_gate, reasons)
@@ -120,45 +117,43 @@ class AdmissionServices:
     def _changed(self) -> None:
         """Apply the parts of a new configuration that need no restart."""
         self._settings = webhook_settings(self._context.live.config, self._context.namespace)
-        self._unasked, self._advisor_settings = self._settings.unasked, self._make_advisor_settings()
         self._registration.exclude(self._settings.excluded_namespaces)
         self._webhook_task.wake.set()
 
-    def _secure(self) -> WebhookServer | None:
+    def _make_secure_server(self) -> WebhookServer | None:
         fields = self._fields
         routes = self._extender() if fields.extender.enabled else {}
         if fields.webhook.enabled:
-            routes[MUTATE] = PodMutator(self._advisor, lambda: self._unasked, self._context.own.clock.now).review
+            routes[MUTATE] = PodMutator(self._advisor, lambda: self._settings.unasked, self._context.now).review
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
-        serving = WebhookServer(self._context.own, self._settings, routes, _limits())
+        serving = WebhookServer(self._context.own, self._settings, routes, _LIMITS)
         serving.knows = self._context.informers.why_not_ready
         serving.report = self._context.metrics.requests.observe_answer
         return serving
 
-    def _insecure(self) -> AdmissionServer | None:
+    def _make_plain_server(self) -> AdmissionServer | None:
         fields = self._fields
         if not (fields.extender.enabled and fields.extender.insecure_port):
             return None
         address = Address(fields.webhook.bind_address, fields.extender.insecure_port)
-        server = AdmissionServer(self._extender(), None, address, _limits())
+        server = AdmissionServer(self._extender(), None, address, _LIMITS)
         server.report = self._context.metrics.requests.observe_answer
         return server
 
     def _extender(self) -> dict[str, Handler]:
-        extender = Extender(self._advisor, self._tell, lambda: self._settings.excluded_namespaces)
+        extender = Extender(self._advisor, self._report_no_node, lambda: self._settings.excluded_namespaces)
         return {FILTER: extender.filter, PRIORITIZE: extender.prioritize}
 
-    def _tell(self, pod: NewPod, why: str) -> None:
+    def _report_no_node(self, pod: NewPod, why: str) -> None:
         """Record an Event when the extender leaves no node for a pod that the cache knows."""
         row = self._context.informers.cache.row("Pod", (pod.namespace, pod.name))
         if row is None or row.uid != pod.uid or row.node:
             return
         subject = Subject("Pod", pod.namespace, pod.name, pod.uid)
-        for news in self._bulletins.add(
-            [ObjectEvent(subject, subject, "NoNodeLeft", "Schedule", why, pod.uid, warning=True)]
-        ):
-            _log.warning("no node left", why=news.note, pod=f"{pod.namespace}/{pod.name}")
+        event = ObjectEvent(subject, subject, "NoNodeLeft", "Schedule", why, pod.uid, warning=True)
+        if self._events.add([event]):
+            _log.warning("no node left", why=why, pod=f"{pod.namespace}/{pod.name}")
 
     async def _keep(self) -> None:
         with suppress(ClusterError):  # the registration has logged it
@@ -209,7 +204,3 @@ def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:
         excluded_namespaces=config.fields.excluded_namespaces,
         timeout=int(fields.timeout),
     )
-
-
-def _limits() -> ServerLimits:
-    return ServerLimits(bodies={FILTER: _NODES, PRIORITIZE: _NODES})

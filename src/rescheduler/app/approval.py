@@ -6,45 +6,17 @@ list all namespaces, only the requested one is read.
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rescheduler.app.planning import InputError, LiveCluster
+from rescheduler.app.follow import read_migrations
+from rescheduler.app.planning import InputError
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import (
-    ApprovalResult,
-    InvalidMigrationError,
-    add_group_members,
-    approve,
-    decode_migration,
-    reject,
-)
-from rescheduler.kube.objects import ObjectClient
+from rescheduler.kube.migrations import ApprovalResult, approve, reject
 from rescheduler.kube.reviews import fetch_own_name
 from rescheduler.model.migration import PodMigration
-
-DEFAULT_APPROVER = "rescheduler approve"
-"""The approver's name, if the API server does not tell the user's name."""
-
-
-class UnknownNameError(InputError):
-    """No plan and no migration has the name that a user gave."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalScope:
-    """Where migrations are looked for."""
-
-    namespace: str | None = None
-    """The namespace that the user named."""
-    everywhere: bool = False
-
-    def home(self, live: LiveCluster) -> str:
-        """Return the namespace to look in; empty for all."""
-        return "" if self.everywhere else self.namespace or live.connection().namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +37,9 @@ class ApprovalCandidates:
         )
 
     def chosen(self, names: Sequence[str]) -> list[PodMigration]:
-        """Return the migrations with these names, each once; UnknownNameError names the first unknown one."""
+        """Return the migrations with these names, each once; InputError names the first unknown one."""
         found = {each.full_name: each for name in names for each in self._named(name)}
         return list(found.values())
-
-    def with_members(self, chosen: Sequence[PodMigration]) -> list[PodMigration]:
-        """Add the other migrations of their proposals."""
-        return add_group_members(chosen, self.migrations)
 
     def _named(self, name: str) -> list[PodMigration]:
         plan = [each for each in self.migrations if each.spec.plan == name]
@@ -82,7 +50,7 @@ class ApprovalCandidates:
         full = name if "/" in name else f"{self.home}/{name}"
         found = [each for each in self.migrations if full == each.full_name or (not self.home and name == each.name)]
         if not found:
-            raise UnknownNameError(self._unknown(name))
+            raise InputError(self._unknown(name))
         return found
 
     def _unknown(self, name: str) -> str:
@@ -96,37 +64,21 @@ class ApprovalCandidates:
         )
 
 
-def read_candidates(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
-    """Read the migrations that the user may see."""
-    return asyncio.run(_read_candidates(live, scope))
+async def read_candidates(client: ApiClient, home: str, *, named: bool) -> ApprovalCandidates:
+    """Read the migrations that the user may see; `home` and `named` as in ApprovalCandidates."""
+    try:
+        found = await read_migrations(client)
+    except ApiError as error:
+        if error.status != 403 or not home:
+            raise
+        found = await read_migrations(client, home)
+    return ApprovalCandidates(tuple(found), home, named)
 
 
-def decide(live: LiveCluster, chosen: Sequence[PodMigration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
-    """Approve migrations, or reject them; return a result for each."""
-
-    async def write() -> list[ApprovalResult]:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            who = await fetch_own_name(client) or live.user or DEFAULT_APPROVER
-            act = reject if rejects else approve
-            return await act(client, [(each.namespace, each.name) for each in chosen], who, dry=dry)
-
-    return asyncio.run(write())
-
-
-async def _read_candidates(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
-    home = scope.home(live)
-    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        lookup = ObjectClient(client)
-        try:
-            bodies = await lookup.list_migrations()
-        except ApiError as error:
-            if error.status != 403 or not home:
-                raise
-            bodies = await lookup.list_migrations(home)
-    found: list[PodMigration] = []
-    for body in bodies:
-        try:
-            found.append(decode_migration(body))
-        except InvalidMigrationError:
-            continue  # it moves nothing, and the controller says so
-    return ApprovalCandidates(tuple(found), home, scope.namespace is not None)
+async def decide(
+    client: ApiClient, chosen: Sequence[PodMigration], user: str, *, rejects: bool, dry: bool
+) -> list[ApprovalResult]:
+    """Approve migrations, or reject them; `user` is recorded if the API server does not tell the user's name."""
+    who = await fetch_own_name(client) or user or "rescheduler approve"
+    act = reject if rejects else approve
+    return await act(client, [(each.namespace, each.name) for each in chosen], who, dry=dry)

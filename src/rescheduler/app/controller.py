@@ -7,18 +7,16 @@ import platform
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
 from rescheduler.app.admission import AdmissionServices
-from rescheduler.app.context import AppContext
-from rescheduler.app.planning import LiveCluster
+from rescheduler.app.context import AppContext, RunRequest, UsageMonitor
 from rescheduler.app.planning_loop import PlanningLoop, run_cycle
-from rescheduler.app.servers import WebOptions, WebServer
-from rescheduler.app.usage import UsageMonitor
+from rescheduler.app.servers import WebServer
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin
 from rescheduler.config.schema import Configuration
@@ -42,7 +40,7 @@ from rescheduler.model.selector import Labels
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher
-from rescheduler.runtime.controller import Controller, Runnable, finish_before, run_beside
+from rescheduler.runtime.controller import Controller, Runnable, finish_before, run_all, run_beside
 from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.informers import WATCHED, Informers
 from rescheduler.runtime.maintenance import CordonController
@@ -71,37 +69,17 @@ def open_config(path: str, overrides: Mapping[str, object]) -> tuple[Configurati
     return file.read(text), Origin(file, text) if file.can_change else None
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """How to run the controller."""
-
-    live: LiveCluster
-    config: Configuration
-    once: bool = False
-    """Execute one plan, then end."""
-    insecure_local: bool = False
-    """Allow actions on the page from this machine without a token."""
-    port: int | None = None
-    """The port of the page; 0 is a free port, None takes the configured one."""
-    opened: Callable[[str], None] = field(default=lambda address: None)
-    """Called with the page's address."""
-    origin: Origin | None = None
-    """Where the configuration was read from, to be re-read when it changes."""
-
-
 async def run_controller(request: RunRequest, stop: asyncio.Event) -> Counter[Phase]:
     """Run until stopped, or with `once` until one plan is executed; count how its moves ended."""
-    fields, outcome = request.config.fields, Counter[Phase]()
-    port = request.port if request.port is not None else fields.web.port or None
+    outcome = Counter[Phase]()
     if request.insecure_local:
-        check_insecure_local(fields.web.bind_address, port)
+        check_insecure_local(request.config.fields.web.bind_address, request.web_port)
     async with _connected(request, stop) as context:
         if context is None:
             return outcome
         admission = AdmissionServices(context)
         checks = {"caches": context.informers.why_not_ready, "webhook": admission.why_not_served}
-        options = WebOptions(fields.web.bind_address, port, fields.web.page, request.insecure_local, request.opened)
-        web = WebServer(context, options, checks)
+        web = WebServer(context, request, checks)
         controller = _make_controller(context, request, admission, web, outcome, stop)
         async with web.serving():
             if await finish_before(context.pauses.refresh(), stop):
@@ -120,7 +98,7 @@ async def _connected(request: RunRequest, stop: asyncio.Event) -> AsyncGenerator
         if not await finish_before(install_crd(own), stop):
             yield None
             return
-        election = make_elector(config, connection, own)
+        election = _make_elector(config, connection, own)
         async with ApiClient(
             connection,
             request_timeout=timeout,
@@ -149,7 +127,7 @@ async def _connected(request: RunRequest, stop: asyncio.Event) -> AsyncGenerator
             )
 
 
-def make_elector(config: Configuration, connection: Connection, client: ApiClient) -> LeaderElector | None:
+def _make_elector(config: Configuration, connection: Connection, client: ApiClient) -> LeaderElector | None:
     """The leader election of this replica; None if the configuration disables it."""
     wanted = config.fields.leader_election
     if not wanted.leader_elect:
@@ -182,7 +160,8 @@ def _make_controller(
     migrations, cache, now, once = informers.migrations, informers.cache, client.clock.now, request.once
     observer, sender = MigrationObserver(client), CommandSender(client)
     sender.refused = context.metrics.moves.count_refusal
-    events = EventQueue(EventRecorder(client, context.identity, now))
+    recorder = EventRecorder(client, context.identity, now)
+    events = EventQueue(recorder)
 
     def notify(before: PodMigration, after: PodMigration) -> None:
         events.add(events_for(before, after))
@@ -226,11 +205,16 @@ def _make_controller(
     def may_recover() -> bool:
         return admission.steers_pods() and context.pauses.current() is None
 
-    recovery = RecoveryController(
-        RecordOwners(client), informers, live, sender, EventRecorder(client, context.identity, now), may_recover
-    )
+    recovery = RecoveryController(RecordOwners(client), informers, live, sender, recorder, may_recover)
     recovery.count_outcome = context.metrics.count_recovery
     live.listen(recovery.restart)
+
+    replica_tasks: list[Runnable] = [context.pauses, usage, *([] if once else admission.replica_tasks)]
+    if request.origin is not None and not once:
+        own_object = partial(find_own_object, context, MigrationObserver(context.own))
+        count_reload = context.metrics.count_reload
+        watcher = ConfigWatcher(request.origin, live, context.now, count_reload, context.recorder, own_object)
+        replica_tasks.append(PeriodicTask("re-read configuration", EVERY, watcher.check))
     return Controller(
         informers=informers,
         election=context.election,
@@ -256,43 +240,22 @@ def _make_controller(
             PeriodicTask("write events of recovery", 0.0, recovery.flush),
         ],
         grace=lambda: live.config.fields.migration.shutdown_grace_period,
-        replica_tasks=[
-            context.pauses,
-            usage,
-            *([] if once else [*_watch_config(context, request.origin), *admission.replica_tasks]),
-        ],
+        replica_tasks=replica_tasks,
     )
 
 
-def _watch_config(context: AppContext, origin: Origin | None) -> list[Runnable]:
-    """Re-reads the configuration file on every replica."""
-    if origin is None:
-        return []
-    own_object = OwnObject(context, MigrationObserver(context.own))
-    count = context.metrics.count_reload
-    watcher = ConfigWatcher(origin, context.live, context.now, count, context.recorder, own_object.subject)
-    return [PeriodicTask("re-read configuration", EVERY, watcher.check)]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnObject:
-    """The object that stands for this replica in Events."""
-
-    context: AppContext
-    observer: MigrationObserver
-
-    async def subject(self) -> Subject:
-        """Return this replica's pod; outside of the cluster the Lease, existing or not."""
-        pod: Pod | None = self.context.informers.cache.row("Pod", (self.context.connection.namespace, platform.node()))
-        if pod is not None:
-            return Subject("Pod", pod.namespace, pod.name, pod.uid)
-        namespace, name = self.context.namespace, self.context.live.config.fields.leader_election.resource_name
-        try:
-            lease = await self.observer.find("Lease", namespace, name)
-        except ClusterError as error:
-            _log.debug("lease not readable, event has no UID", why=str(error))
-            lease = None
-        return Subject("Lease", namespace, name, lease["metadata"]["uid"] if lease is not None else "")
+async def find_own_object(context: AppContext, observer: MigrationObserver) -> Subject:
+    """Find the object that stands for this replica in Events: its pod; outside of the cluster the Lease, if any."""
+    pod: Pod | None = context.informers.cache.row("Pod", (context.connection.namespace, platform.node()))
+    if pod is not None:
+        return Subject("Pod", pod.namespace, pod.name, pod.uid)
+    namespace, name = context.namespace, context.live.config.fields.leader_election.resource_name
+    try:
+        lease = await observer.find("Lease", namespace, name)
+    except ClusterError as error:
+        _log.debug("lease not readable, event has no UID", why=str(error))
+        lease = None
+    return Subject("Lease", namespace, name, lease["metadata"]["uid"] if lease is not None else "")
 
 
 async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
@@ -325,19 +288,12 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
             if await finish_before(informers.wait_for_sync(), stop, watching):
                 planning = PeriodicTask("plan", lambda: live.config.fields.rescheduling_interval, plan)
                 live.listen(planning.wake.set)
-                async with (
-                    run_beside(_follow_config(request.origin, live)) as rereading,
-                    run_beside(usage.run()) as polling,
-                ):
-                    await finish_before(planning.run(), stop, watching, rereading, polling)
-
-
-async def _follow_config(origin: Origin | None, live: LiveConfig) -> None:
-    """Re-read the configuration file; changes are only logged."""
-    if origin is not None:
-        watcher = ConfigWatcher(origin, live, time.time)
-        await PeriodicTask("re-read configuration", EVERY, watcher.check).run()
-    await asyncio.get_running_loop().create_future()  # without a file, run on
+                tasks: list[Runnable] = [planning, usage]
+                if request.origin is not None:
+                    watcher = ConfigWatcher(request.origin, live, client.clock.now)
+                    tasks.append(PeriodicTask("re-read configuration", EVERY, watcher.check))
+                async with run_beside(run_all(each.run() for each in tasks)) as running:
+                    await finish_before(stop.wait(), stop, watching, running)
 
 
 def _log_move(move: Move) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from rescheduler.app.planning import InputError, LiveCluster
+from rescheduler.app.planning import InputError
 from rescheduler.decode.reader import Bytes
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
@@ -134,28 +135,8 @@ async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSin
         await asyncio.gather(*tasks, end, return_exceptions=True)
 
 
-def list_migrations(live: LiveCluster, part: FollowedObjects, name: str | None = None) -> list[Json]:
+async def list_migrations(client: ApiClient, part: FollowedObjects, name: str | None = None) -> list[Json]:
     """List PodMigrations, sorted by namespace and name; NotFoundError if the named one does not exist."""
-
-    async def listing() -> list[Json]:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await _listed(client, part, name)
-
-    return asyncio.run(listing())
-
-
-def watch_migrations(live: LiveCluster, part: FollowedObjects, follower: ChangeSink, name: str | None = None) -> None:
-    """Report changes of PodMigrations until interrupted; NotFoundError if the named one does not exist at first."""
-
-    async def watching() -> None:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            await _listed(client, part, name)  # fail now if it is missing, instead of retrying
-            await follow(client, {part: follower}, asyncio.Event())
-
-    asyncio.run(watching())
-
-
-async def _listed(client: ApiClient, part: FollowedObjects, name: str | None = None) -> list[Json]:
     found = await ObjectClient(client).list_migrations(part.namespace, dict(part.selection))
     if name is not None and not found:
         others = await ObjectClient(client).list_names(KIND, part.namespace)
@@ -163,68 +144,68 @@ async def _listed(client: ApiClient, part: FollowedObjects, name: str | None = N
     return sorted(found, key=lambda body: ObjectChange(body).key)
 
 
-Noticed = Callable[[PodMigration], None]
+async def watch_migrations(
+    client: ApiClient, part: FollowedObjects, follower: ChangeSink, name: str | None = None
+) -> None:
+    """Report changes of PodMigrations until interrupted; NotFoundError if the named one does not exist at first."""
+    await list_migrations(client, part, name)  # fail now if it is missing, instead of retrying
+    await follow(client, {part: follower}, asyncio.Event())
 
 
-def await_migrations(
-    live: LiveCluster, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
+async def await_migrations(
+    client: ApiClient, keys: Collection[ObjectKey], noticed: Callable[[PodMigration], None], limit: float | None
 ) -> dict[ObjectKey, PodMigration | None]:
-    """Wait until these are over, and report each change; None is a deleted one. TimeoutError if it takes too long."""
-    waiter = _Waiter(keys, noticed)
+    """Wait until these are over, and report each change; None is a deleted one. TimeoutError after `limit` seconds."""
+    wanted, seen = frozenset(keys), set[ObjectKey]()
+    ended: dict[ObjectKey, PodMigration | None] = {}
+    enough = asyncio.Event()
 
-    async def waiting() -> None:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            async with asyncio.timeout(timeout):
-                await follow(client, {_part(keys): ChangeSink(waiter.tell, waiter.listed)}, waiter.enough)
-
-    asyncio.run(waiting())
-    return waiter.ended
-
-
-class _Waiter:
-    """Waits for the end of some migrations."""
-
-    def __init__(self, keys: Sequence[ObjectKey], noticed: Noticed) -> None:
-        self._keys = frozenset(keys)
-        self._noticed = noticed
-        self._seen: set[ObjectKey] = set()
-        self.ended: dict[ObjectKey, PodMigration | None] = {}
-        self.enough = asyncio.Event()
-
-    def tell(self, change: ObjectChange) -> None:
-        """Note a change; those of other migrations are ignored."""
-        if change.key not in self._keys:
+    def tell(change: ObjectChange) -> None:
+        if change.key not in wanted:
             return
-        self._seen.add(change.key)
+        seen.add(change.key)
         if change.gone:
-            self.ended.setdefault(change.key, None)
+            ended.setdefault(change.key, None)
         else:
-            migration = _migration(change.body)
-            self._noticed(migration)
+            migration = _decode(change.body)
+            noticed(migration)
             if migration.status.over:
-                self.ended[change.key] = migration
-        self._look()
+                ended[change.key] = migration
+        look()
 
-    def listed(self) -> None:
-        """Note that the list is complete: those that are not in it were deleted before."""
-        for key in self._keys - self._seen:
-            self.ended.setdefault(key, None)
-        self._look()
+    def settled() -> None:
+        for key in wanted - seen:  # deleted before
+            ended.setdefault(key, None)
+        look()
 
-    def _look(self) -> None:
-        if len(self.ended) == len(self._keys):
-            self.enough.set()
+    def look() -> None:
+        if len(ended) == len(wanted):
+            enough.set()
+
+    async with asyncio.timeout(limit):
+        await follow(client, {_part(keys): ChangeSink(tell, settled)}, enough)
+    return ended
 
 
-def _part(keys: Sequence[ObjectKey]) -> FollowedObjects:
+async def read_migrations(client: ApiClient, namespace: str = "") -> list[PodMigration]:
+    """Read PodMigrations, except malformed ones: nothing is moved for those, and the controller reports them."""
+    found: list[PodMigration] = []
+    for body in await ObjectClient(client).list_migrations(namespace):
+        with suppress(InvalidMigrationError):
+            found.append(decode_migration(body))
+    return found
+
+
+def _part(keys: Collection[ObjectKey]) -> FollowedObjects:
     """Return the smallest selection that includes them all."""
     namespaces = {namespace for namespace, _ in keys}
     if len(keys) == 1:
-        return FollowedObjects(KIND, keys[0][0], (("fieldSelector", f"metadata.name={keys[0][1]}"),))
+        [(namespace, name)] = keys
+        return FollowedObjects(KIND, namespace, (("fieldSelector", f"metadata.name={name}"),))
     return FollowedObjects(KIND, namespaces.pop() if len(namespaces) == 1 else "")
 
 
-def _migration(body: Json) -> PodMigration:
+def _decode(body: Json) -> PodMigration:
     try:
         return decode_migration(body)
     except InvalidMigrationError as error:
@@ -235,25 +216,15 @@ def _version(body: Json) -> str:
     return str(body["metadata"].get("resourceVersion", ""))
 
 
-LEASE = "kube-rescheduler"
 _DURATION = 15.0  # of a lease that does not say how long it lasts
 _SKEW = 30.0  # seconds that clocks may differ before a lease counts as expired
 
 
-def explain_absence(live: LiveCluster, lease: str = LEASE) -> str:
+async def explain_absence(client: ApiClient, lease: str) -> str:
     """Explain why no controller seems to run; empty if one does, or if Leases may not be listed."""
-    return asyncio.run(_explain_absence(live, lease))
-
-
-async def _explain_absence(live: LiveCluster, lease: str) -> str:
-    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        try:
-            # The lease is in the controller's namespace, wherever that is.
-            found = await ObjectClient(client).list_all("Lease", selection={"fieldSelector": f"metadata.name={lease}"})
-        except ApiError as error:
-            if error.status != 403:
-                raise
-            return ""
+    found = await find_everywhere(client, "Lease", lease)  # it is in the controller's namespace, wherever that is
+    if found is None:
+        return ""
     if not found:
         return f"no controller seems to run: there is no Lease {lease} in any namespace"
     late = [_late(each, time.time()) for each in found if (each.get("spec") or {}).get("holderIdentity")]
@@ -262,6 +233,16 @@ async def _explain_absence(live: LiveCluster, lease: str) -> str:
     if min(late) <= _SKEW:
         return ""
     return f"no controller seems to run: the Lease {lease} ran out {min(late):.0f} s ago"
+
+
+async def find_everywhere(client: ApiClient, kind: str, name: str) -> list[Json] | None:
+    """Find the objects of a name in all namespaces; None without the right to list them."""
+    try:
+        return await ObjectClient(client).list_all(kind, selection={"fieldSelector": f"metadata.name={name}"})
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return None
 
 
 def _late(lease: Json, now: float) -> float:

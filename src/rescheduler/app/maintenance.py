@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rescheduler.app.follow import ChangeSink, FollowedObjects, ObjectChange, follow
-from rescheduler.app.planning import LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import CommandSender, NotFoundError, ObjectClient, path_of
-from rescheduler.migration.commands import Command, Verb
+from rescheduler.kube.objects import CommandSender, ObjectClient, path_of
+from rescheduler.migration.commands import patch
 from rescheduler.migration.observation import controller_of, has_finished, is_terminating, labels_of
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, ObjectKey, annotations_of
@@ -48,62 +47,40 @@ class MarkedNode:
     uid: str = ""
 
 
-def mark(live: LiveCluster, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[MarkedNode]:
+async def mark(client: ApiClient, names: Sequence[str], *, maintenance: bool, dry: bool = False) -> list[MarkedNode]:
     """Label nodes for maintenance, or remove the label. If one does not exist, none is changed."""
-
-    async def marking() -> list[MarkedNode]:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            nodes = await _nodes(client, names)
-            writer = CommandSender(client, dry=dry)
-            return [
-                MarkedNode(
-                    _name(node), await _mark(writer, node, maintenance=maintenance), str(node["metadata"]["uid"])
-                )
-                for node in nodes
-            ]
-
-    return asyncio.run(marking())
-
-
-async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> MarkedNode:
-    """Do the same for one node, with an open client."""
-    node = await ObjectClient(client).get("Node", "", name)
-    return MarkedNode(
-        name, await _mark(CommandSender(client), node, maintenance=maintenance), str(node["metadata"]["uid"])
-    )
+    nodes, writer = await _read_nodes(client, names), CommandSender(client, dry=dry)
+    return [
+        MarkedNode(_name(node), await _mark(writer, node, maintenance=maintenance), str(node["metadata"]["uid"]))
+        for node in nodes
+    ]
 
 
 async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool:
     if _is_marked(node) == maintenance:
         return False
-    labels = {marks.MAINTENANCE: "true" if maintenance else None}
-    body = {"metadata": {"uid": node["metadata"]["uid"], "labels": labels}}
-    refused = await writer.carry_out(Command(Verb.PATCH, "Node", "", _name(node), body, why="mark for maintenance"))
+    command = patch(
+        node, {"metadata": {"labels": {marks.MAINTENANCE: "true" if maintenance else None}}}, "mark for maintenance"
+    )
+    refused = await writer.carry_out(command)
     if refused is not None:
         raise ApiError(refused.code, refused.reason, refused.message, path_of("Node", "", _name(node)))
     return True
 
 
-def find_marked(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, CordonState], list[str]]:
+async def find_marked(client: ApiClient, names: Sequence[str]) -> tuple[dict[str, CordonState], list[str]]:
     """Return how nodes under maintenance are cordoned (all, or those named), and the named ones without the label."""
-
-    async def looking() -> list[Json]:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await _nodes(client, names)
-
-    nodes = asyncio.run(looking())
-    marked = [node for node in nodes if _is_marked(node)]
-    others = [_name(node) for node in nodes if node not in marked] if names else []
-    return {_name(node): _cordon(node) for node in marked}, others
+    nodes = await _read_nodes(client, names)
+    others = [_name(node) for node in nodes if not _is_marked(node)] if names else []
+    return {_name(node): _cordon(node) for node in nodes if _is_marked(node)}, others
 
 
-async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
+async def _read_nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
     """Read the nodes of these names, each once and in their order, or all."""
-    found = {_name(node): node for node in await ObjectClient(client).list_all("Node")}
-    for name in names:
-        if name not in found:
-            raise NotFoundError("Node", "", name, list(found))
-    return [found[name] for name in dict.fromkeys(names or sorted(found))]
+    lookup = ObjectClient(client)
+    if names:
+        return [await lookup.get("Node", "", name) for name in dict.fromkeys(names)]
+    return sorted(await lookup.list_all("Node"), key=_name)
 
 
 def describe_nodes(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
@@ -117,79 +94,64 @@ def missing_strategy(policy: Policy) -> str:
     return "" if any(map(is_mandatory, policy.strategies_anywhere)) else name_mandatory()
 
 
-@dataclass(frozen=True, slots=True)
-class DrainCallbacks:
-    """Functions that DrainWaiter calls."""
+async def await_drain(
+    client: ApiClient,
+    nodes: Sequence[str],
+    barred: Collection[ObjectKey],
+    on_progress: Callable[[dict[str, int]], None],
+    on_uncordoned: Callable[[list[str]], None],
+    limit: float | None,
+) -> dict[str, set[ObjectKey]]:
+    """Wait until nodes hold only pods that belong to them, and `barred` ones, which cannot be moved.
 
-    on_progress: Callable[[dict[str, int]], None]
-    """Gets the number of pods left to move, by node."""
-    on_uncordoned: Callable[[list[str]], None]
-    """Gets the nodes that no controller has cordoned after PATIENCE."""
+    Returns the `barred` pods that are there, by node; TimeoutError after `limit` seconds. `on_progress` gets the number
+    of pods left to move, by node; `on_uncordoned` the nodes that no controller has cordoned after PATIENCE.
+    """
+    left: dict[str, set[ObjectKey]] = {node: set() for node in nodes}
+    listed: set[str] = set()
+    enough = asyncio.Event()
 
-
-class DrainWaiter:
-    """Waits until nodes hold only pods that belong to them, and pods that cannot be moved (`barred`)."""
-
-    def __init__(
-        self, live: LiveCluster, nodes: Sequence[str], barred: Collection[ObjectKey], callbacks: DrainCallbacks
-    ) -> None:
-        self._live = live
-        self._barred = frozenset(barred)
-        self._callbacks = callbacks
-        self._listed: set[str] = set()
-        self._enough = asyncio.Event()
-        self.left: dict[str, set[ObjectKey]] = {node: set() for node in nodes}
-        """The pods that still have to leave, by node."""
-
-    def wait(self, timeout: float | None) -> None:
-        """Wait; TimeoutError if it takes longer."""
-
-        async def waiting() -> None:
-            live = self._live
-            async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-                checking = asyncio.create_task(self._check_cordons(client))
-                try:
-                    async with asyncio.timeout(timeout):
-                        await follow(client, {_pods_on(node): self._follower(node) for node in self.left}, self._enough)
-                finally:
-                    checking.cancel()
-                    await asyncio.wait([checking])
-
-        asyncio.run(waiting())
-
-    async def _check_cordons(self, client: ApiClient) -> None:
-        """Report nodes that no controller has cordoned in time. Without the right to read nodes, report nothing."""
-        await asyncio.sleep(PATIENCE)
-        with suppress(ClusterError):
-            nodes = [await ObjectClient(client).find("Node", "", name) for name in self.left]
-            uncordoned = [
-                _name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is CordonState.NONE
-            ]
-            if uncordoned:
-                self._callbacks.on_uncordoned(uncordoned)
-
-    def _follower(self, node: str) -> ChangeSink:
+    def follower(node: str) -> ChangeSink:
         def tell(change: ObjectChange) -> None:
-            before = len(self.left[node])
+            before = len(left[node])
             if change.gone or not _is_in_the_way(change.body):
-                self.left[node].discard(change.key)
+                left[node].discard(change.key)
             else:
-                self.left[node].add(change.key)
-            if node in self._listed and len(self.left[node]) != before:
-                self._look()
+                left[node].add(change.key)
+            if node in listed and len(left[node]) != before:
+                look()
 
-        def listed() -> None:
-            self._listed.add(node)
-            self._look()
+        def settled() -> None:
+            listed.add(node)
+            look()
 
-        return ChangeSink(tell, listed)
+        return ChangeSink(tell, settled)
 
-    def _look(self) -> None:
-        if len(self._listed) < len(self.left):
+    def look() -> None:
+        if len(listed) < len(left):
             return
-        self._callbacks.on_progress({node: len(pods) for node, pods in self.left.items()})
-        if not set().union(*self.left.values()) - self._barred:
-            self._enough.set()
+        on_progress({node: len(pods) for node, pods in left.items()})
+        if not set().union(*left.values()).difference(barred):
+            enough.set()
+
+    checking = asyncio.create_task(_check_cordons(client, nodes, on_uncordoned))
+    try:
+        async with asyncio.timeout(limit):
+            await follow(client, {_pods_on(node): follower(node) for node in left}, enough)
+    finally:
+        checking.cancel()
+        await asyncio.wait([checking])
+    return left
+
+
+async def _check_cordons(client: ApiClient, names: Sequence[str], on_uncordoned: Callable[[list[str]], None]) -> None:
+    """Report nodes that no controller has cordoned in time. Without the right to read nodes, report nothing."""
+    await asyncio.sleep(PATIENCE)
+    with suppress(ClusterError):
+        nodes = [await ObjectClient(client).find("Node", "", name) for name in names]
+        uncordoned = [_name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is CordonState.NONE]
+        if uncordoned:
+            on_uncordoned(uncordoned)
 
 
 def _pods_on(node: str) -> FollowedObjects:

@@ -5,13 +5,12 @@ What is wrong now is refused now. Whether the move may start is decided by the c
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 
-from rescheduler.app.planning import InputError, LiveCluster
+from rescheduler.app.planning import InputError
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.migrations import MigrationClient, encode_migration
+from rescheduler.kube.migrations import MigrationClient
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, labels_of
 from rescheduler.model import labels
@@ -46,41 +45,21 @@ class ManualMove:
     reason: str = ""
 
 
-def draft_migration(live: LiveCluster, wish: ManualMove) -> PodMigration:
-    """Make the migration for a request, without storing it; MoveRefusedError says why it makes no sense."""
-
-    async def look() -> PodMigration:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await check(client, wish)
-
-    return asyncio.run(look())
-
-
-def order(live: LiveCluster, migration: PodMigration) -> PodMigration:
+async def order(client: ApiClient, migration: PodMigration) -> PodMigration:
     """Store the migration; the controller carries it out."""
-
-    async def add() -> PodMigration:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await store(client, migration)
-
-    return asyncio.run(add())
-
-
-async def store(client: ApiClient, migration: PodMigration) -> PodMigration:
-    """Do the same with an open client."""
     return await MigrationClient(client).create(migration)
 
 
-def find_landing_node(live: LiveCluster, migration: PodMigration) -> str:
+async def fetch(client: ApiClient, migration: PodMigration) -> Json:
+    """Read the object as it is now."""
+    return await ObjectClient(client).get("PodMigration", migration.namespace, migration.name)
+
+
+async def find_landing_node(client: ApiClient, migration: PodMigration) -> str:
     """Return the node of a completed migration's replacement; if that is gone, the migration's target."""
-
-    async def look() -> str:
-        replacement = migration.status.replacement
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            found = replacement and await ObjectClient(client).find("Pod", migration.namespace, replacement.name)
-        return str(found["spec"].get("nodeName", "")) if found else ""
-
-    return asyncio.run(look()) or migration.status.target
+    replacement = migration.status.replacement
+    found = replacement and await ObjectClient(client).find("Pod", migration.namespace, replacement.name)
+    return (str(found["spec"].get("nodeName", "")) if found else "") or migration.status.target
 
 
 def judge(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> MoveVerdict:
@@ -91,23 +70,8 @@ def judge(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) ->
     )
 
 
-def encode(migration: PodMigration) -> Json:
-    """Return the object that would be created."""
-    return encode_migration(migration)
-
-
-def fetch(live: LiveCluster, migration: PodMigration) -> Json:
-    """Read the object as it is now."""
-
-    async def look() -> Json:
-        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await ObjectClient(client).get("PodMigration", migration.namespace, migration.name)
-
-    return asyncio.run(look())
-
-
 async def check(client: ApiClient, wish: ManualMove) -> PodMigration:
-    """Do the same as `draft_migration`, with an open client."""
+    """Make the migration for a request, without storing it; MoveRefusedError says why it makes no sense."""
     lookup = ObjectClient(client)
     pod = await lookup.get("Pod", wish.namespace, wish.pod)
     _check_pod(pod)

@@ -1,15 +1,15 @@
-"""The cluster that a command talks to, from its flags."""
+"""Reads the cluster that a command is about, live or from files, and plans on it."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -31,9 +31,14 @@ from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover, name_mandatory, settings_by_name
 
 if TYPE_CHECKING:
+    from rescheduler.kube.client import ApiClient, ListPage
     from rescheduler.kube.connection import Connection
     from rescheduler.planning.explain import Explanation
     from rescheduler.usage.history import UsageHistory
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Into = TypeVar("Into", bound=SnapshotBuilder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +61,26 @@ class LiveCluster:
         options = KubeconfigOptions(path, self.context, Impersonation(self.user, self.groups))
         return load_connection(options, os.environ)
 
+    def run(
+        self,
+        work: Callable[Concatenate[ApiClient, Parameters], Coroutine[Any, Any, Result]],
+        *args: Parameters.args,
+        **flags: Parameters.kwargs,
+    ) -> Result:
+        """Connect, do one piece of work to its end, and return its result."""
+        import asyncio  # noqa: PLC0415 - a plan of files needs no event loop
 
-if TYPE_CHECKING:
-    from rescheduler.kube.client import ListPage
+        from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - aiohttp takes long to import
+
+        async def connected() -> Result:
+            async with ApiClient(self.connection(), request_timeout=self.request_timeout) as client:
+                return await work(client, *args, **flags)
+
+        return asyncio.run(connected())
+
 
 Progress = Callable[[int], None]
 """Called with the amount that was read: bytes of files, objects of a live cluster."""
-
-Into = TypeVar("Into", bound=SnapshotBuilder)
 
 STDIN = "-"
 _DUMPED = sorted((r for r in RESOURCES if not r.optional), key=lambda resource: resource.kind != "Node")
@@ -118,7 +135,8 @@ def read(source: DumpFiles | LiveCluster, now: float | None, progress: Progress)
     """Read the live cluster, or a dump; `now` replaces the time from which ages are counted."""
     with without_gc():
         collector, taken_at = _collect(source, _MigrationCollector, progress)
-        snapshot = collector.snapshot_with_history(taken_at if now is None else now)
+        snapshot = collector.snapshot(taken_at if now is None else now)
+        snapshot = with_move_histories(snapshot, collector.migrations)
     if not snapshot.nodes:
         raise InputError(_without_nodes(source))
     return snapshot
@@ -130,39 +148,30 @@ def with_measured_usage(
     """Add the usage of now, for a plan that is made once. There is one sample of each, so nothing is smoothed."""
     if utilization is Utilization.REQUESTS:
         return snapshot
-    from rescheduler.usage.history import UsageHistory  # noqa: PLC0415 - most plans go by requests, and need none of it
+    from rescheduler.usage.history import SystemOverhead, UsageHistory  # noqa: PLC0415 - most plans go by requests
 
-    history = UsageHistory(settings)
-    if settings.source is UsageSource.PROMETHEUS and live:
+    history, by_prometheus = UsageHistory(settings), settings.source is UsageSource.PROMETHEUS
+    times = [row.timestamp for row in snapshot.usage if row.timestamp is not None]
+    at = snapshot.taken_at if snapshot.taken_at is not None else max(times, default=0.0)
+    history.begin(at, SystemOverhead(snapshot.pods))
+    if by_prometheus and live:
         import asyncio  # noqa: PLC0415 - a plan of files needs no event loop
 
-        asyncio.run(_query_prometheus(history, settings, snapshot))  # at the time of the snapshot
+        asyncio.run(_query_prometheus(history, settings, at))
+    elif snapshot.usage:
+        history.take(snapshot.usage)
+        history.end((_NO_FILE,) if by_prometheus else ())
     else:
-        _take_samples(history, settings, snapshot)
+        history.failed("there is nothing of metrics.k8s.io: install metrics-server, or set usage.source: prometheus")
     return replace(snapshot, measured=history.measured(snapshot))
 
 
-def _take_samples(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
-    from rescheduler.usage.history import SystemOverhead  # noqa: PLC0415 - as above
-
-    times = [row.timestamp for row in snapshot.usage if row.timestamp is not None]
-    asked = snapshot.taken_at if snapshot.taken_at is not None else max(times, default=0.0)
-    history.begin(asked, SystemOverhead(snapshot.pods))
-    history.take(snapshot.usage)
-    if not snapshot.usage:
-        history.failed("there is nothing of metrics.k8s.io: install metrics-server, or set usage.source: prometheus")
-    else:
-        history.end((_NO_FILE,) if settings.source is UsageSource.PROMETHEUS else ())
-
-
-async def _query_prometheus(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
-    from rescheduler.usage.history import SystemOverhead  # noqa: PLC0415 - as above
+async def _query_prometheus(history: UsageHistory, settings: UsageSettings, at: float) -> None:
     from rescheduler.usage.prometheus import Prometheus  # noqa: PLC0415 - aiohttp takes long, and files need none of it
     from rescheduler.usage.samples import UsageError  # noqa: PLC0415 - the same
 
-    history.begin(snapshot.taken_at or 0.0, SystemOverhead(snapshot.pods))
     try:
-        history.end(await Prometheus(settings.prometheus, snapshot.taken_at).read(history.take))
+        history.end(await Prometheus(settings.prometheus, at).read(history.take))
     except UsageError as error:
         history.failed(str(error))
 
@@ -185,52 +194,54 @@ def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     return make_plan(snapshot, policy)[1]
 
 
-def _with_reminders(made: Plan, planner: Planner) -> Plan:
-    """Add warnings: labelled nodes that no strategy empties, strategies that can do nothing, closed time windows."""
-    snapshot, policy = planner.snapshot, planner.policy
-    made = _with_hours(made, snapshot, policy)
-    running = make_strategies(policy)
-    made = structs.replace(
-        made, warnings=(*made.warnings, *_idle(running, snapshot.taken_at), *_waiting(running, planner))
+def make_plan(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
+    """Make the plan of one cycle; the planner is returned, too, because it can explain many pods."""
+    strategies = make_strategies(policy)
+    planner, made = plan_cycle(snapshot, policy, strategies)
+    reminders = (
+        *_closed_windows(snapshot, policy, made),
+        *_idle_strategies(planner, strategies),
+        *_unemptied_nodes(snapshot, policy),
     )
-    marked = [
-        node.name
-        for node in snapshot.nodes
-        if node.maintenance and not any(map(is_mandatory, policy.strategies_for(node.labels)))
-    ]
-    if not marked:
-        return made
-    reminder = f"under maintenance, but {name_mandatory()} is not among enabledStrategies: {', '.join(marked[:3])}"
-    more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
-    return structs.replace(made, warnings=(*made.warnings, reminder + more))
+    return planner, structs.replace(made, warnings=(*made.warnings, *reminders))
 
 
-def _idle(running: Iterable[Strategy[StrategySettings]], now: float | None) -> list[str]:
-    """Return a sentence for each strategy that can do nothing, in any pool."""
+def _closed_windows(snapshot: ClusterSnapshot, policy: Policy, made: Plan) -> Iterator[str]:
+    """Warn of moves that must wait for a time window."""
+    schedule, now = policy.when.schedule, snapshot.taken_at
+    waiting = sum(not is_mandatory(move.strategy) for move in made.moves)
+    if waiting and now is not None and not schedule.open_at(now):
+        opens = schedule.next_change(now)
+        when = f"before {schedule.local(opens)} {schedule.time_zone}" if opens is not None else "any more"
+        moves = "1 move of this plan is" if waiting == 1 else f"{waiting} moves of this plan are"
+        yield f"no time window is open (when.windows): {moves} not carried out {when}"
+
+
+def _idle_strategies(planner: Planner, strategies: Sequence[Strategy[StrategySettings]]) -> Iterator[str]:
+    """Warn of strategies that can do nothing in any pool, or that wait although there is something to do."""
     reasons: dict[str, list[str]] = {}
-    for each in running:
-        reasons.setdefault(each.name, []).append(each.idle_reason(now))
-    return [f"{name} moves nothing: {said[0]}" for name, said in reasons.items() if all(said)]
-
-
-def _waiting(running: Iterable[Strategy[StrategySettings]], planner: Planner) -> Iterator[str]:
-    """Yield a sentence for each strategy that waits although there is something to do, in one pool or in all."""
-    for each in running:
+    for each in strategies:
+        reasons.setdefault(each.name, []).append(each.idle_reason(planner.snapshot.taken_at))
+    for name, found in reasons.items():
+        if all(found):
+            yield f"{name} moves nothing: {found[0]}"
+    for each in strategies:
         if why := each.wait_reason(planner.view_of(each.pool)):
             where = "" if each.pool is None else f" in pool {each.pool}" if each.pool else " on nodes of no pool"
             yield f"{each.name} moves nothing{where}: {why}"
 
 
-def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
-    schedule, now = policy.when.schedule, snapshot.taken_at
-    waiting = [move for move in made.moves if not is_mandatory(move.strategy)]
-    if not waiting or now is None or schedule.open_at(now):
-        return made
-    opens = schedule.next_change(now)
-    when = f"before {schedule.local(opens)} {schedule.time_zone}" if opens is not None else "any more"
-    moves = "1 move of this plan is" if len(waiting) == 1 else f"{len(waiting)} moves of this plan are"
-    warning = f"no time window is open (when.windows): {moves} not carried out {when}"
-    return structs.replace(made, warnings=(*made.warnings, warning))
+def _unemptied_nodes(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str]:
+    """Warn of nodes under maintenance that no strategy empties."""
+    marked = [
+        node.name
+        for node in snapshot.nodes
+        if node.maintenance and not any(map(is_mandatory, policy.strategies_for(node.labels)))
+    ]
+    if marked:
+        more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
+        names = ", ".join(marked[:3]) + more
+        yield f"under maintenance, but {name_mandatory()} is not among enabledStrategies: {names}"
 
 
 def explain_pod(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
@@ -239,37 +250,30 @@ def explain_pod(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str])
     return explain_in_plan(planner, made, pod), made
 
 
-def make_plan(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
-    """Make the plan of one cycle; the planner is returned, too, because it can explain many pods."""
-    planner, made = plan_cycle(snapshot, policy, make_strategies(policy))
-    return planner, _with_reminders(made, planner)
-
-
 def explain_in_plan(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
     """Explain why a pod is moved or not in a plan, with the planner that made the plan."""
     from rescheduler.planning.explain import explain  # noqa: PLC0415 - plans are made without
 
-    names = dict.fromkeys(strategy.name for strategy in make_strategies(planner.policy))
-    return explain(planner, made, pod, [*names])
+    enabled = planner.policy.strategies_anywhere
+    return explain(planner, made, pod, [name for name in discover() if name in enabled])
 
 
 def _collect(
     source: DumpFiles | LiveCluster, make_collector: Callable[[], Into], progress: Progress
 ) -> tuple[Into, float | None]:
     if isinstance(source, LiveCluster):
-        import asyncio  # noqa: PLC0415 - as above
-
-        return asyncio.run(_list(source, make_collector, progress))
+        return source.run(_list, source.connection().source, make_collector, progress)
     collector = make_collector()
     reader = DumpReader(collector, progress)
     for path in source.paths:
-        with _open(path) as stream:
+        with open_input(path) as stream:
             reader.read(stream, "<stdin>" if path == STDIN else path)
     return collector, reader.taken_at
 
 
 @contextmanager
-def _open(path: str) -> Iterator[BinaryIO]:
+def open_input(path: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-`."""
     if path == STDIN:
         if sys.stdin is None:  # closed by the shell: `<&-`
             raise InputError("<stdin>: cannot be read: standard input is closed")
@@ -283,63 +287,51 @@ def _open(path: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-async def _list(live: LiveCluster, make_collector: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
+async def _list(
+    client: ApiClient, source: str, make_collector: Callable[[], Into], progress: Progress
+) -> tuple[Into, float]:
     """List everything; start over when a list was restarted, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only commands that use a cluster pay for it.
-    from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - as said above
-    from rescheduler.kube.migrations import list_past_migrations  # noqa: PLC0415 - the same
+    from rescheduler.kube.migrations import list_past_migrations  # noqa: PLC0415 - as said above
     from rescheduler.kube.objects import list_cluster  # noqa: PLC0415 - the same
 
-    connection = live.connection()
-    async with ApiClient(connection, request_timeout=live.request_timeout) as client:
-        for _ in range(_LISTINGS):
-            sink = _PageSink(make_collector(), connection.source, progress)
-            started = time.time()
-            try:
-                absent = await list_cluster(client, sink.take)
-            except _ListRestartedError:
-                continue
-            for resource in RESOURCES:
-                if resource.kind not in absent:
-                    sink.collector.saw(resource.kind)
-            if isinstance(sink.collector, _MigrationCollector):
-                sink.collector.migrations = await list_past_migrations(client, sink.collector.note)
-            return sink.collector, started
-    raise InputError(f"{connection.source}: lists expire before they are read; try again when the cluster is calmer")
+    for _ in range(_LISTINGS):
+        collector, started = make_collector(), time.time()
+        try:
+            absent = await list_cluster(client, _page_reader(collector, source, progress))
+        except _ListRestartedError:
+            continue
+        for resource in RESOURCES:
+            if resource.kind not in absent:
+                collector.saw(resource.kind)
+        if isinstance(collector, _MigrationCollector):
+            collector.migrations = await list_past_migrations(client, collector.note)
+        return collector, started
+    raise InputError(f"{source}: lists expire before they are read; try again when the cluster is calmer")
 
 
 class _MigrationCollector(SnapshotBuilder):
     """Collects the objects, and of a live cluster also earlier migrations."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.migrations: list[PodMigration] = []
-
-    def snapshot_with_history(self, taken_at: float | None) -> ClusterSnapshot:
-        """Return the snapshot, with the history of moves."""
-        return with_move_histories(self.snapshot(taken_at), self.migrations)
+    migrations: Sequence[PodMigration] = ()
 
 
-class _PageSink(Generic[Into]):
-    """Splits the pages of a live cluster into objects."""
+def _page_reader(
+    collector: SnapshotBuilder, source: str, progress: Progress
+) -> Callable[[ApiResource, ListPage], None]:
+    """Return a function that adds each object of a page."""
+    begun: set[str] = set()
 
-    def __init__(self, collector: Into, source: str, progress: Progress) -> None:
-        self.collector = collector
-        self._source = source
-        self._progress = progress
-        self._begun: set[str] = set()
+    def take(resource: ApiResource, page: ListPage) -> None:
+        if page.first and resource.kind in begun:
+            raise _ListRestartedError(resource.kind)
+        begun.add(resource.kind)
+        objects = list(page.items())
+        for each in objects:
+            collector.add(resource.kind, each, source)
+        progress(len(objects))
 
-    def take(self, resource: ApiResource, page: ListPage) -> None:
-        """Add each object of the page."""
-        if page.first:
-            if resource.kind in self._begun:
-                raise _ListRestartedError(resource.kind)
-            self._begun.add(resource.kind)
-        count = 0
-        for item in page.items():
-            self.collector.add(resource.kind, item, self._source)
-            count += 1
-        self._progress(count)
+    return take
 
 
 def _without_nodes(source: DumpFiles | LiveCluster) -> str:

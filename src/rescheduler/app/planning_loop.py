@@ -94,24 +94,17 @@ class PlanningLoop:
         if config is not context.live.config:
             _log.info("no migrations created", why="the configuration has changed during planning")
             return None
-        waiting = sum(each.awaits_approval for each in context.informers.migrations.active())
-        room, why = self._room()
+        closed = self._windows.why_closed()
         terms = OrderTerms(
             config.fields.approval,
             most=policy.max_reschedule_pods,
-            waiting=waiting,
-            hourly=room,
-            hindrance=why,
+            waiting=sum(each.awaits_approval for each in context.informers.migrations.active()),
+            hourly=0 if closed else self._windows.room(),
+            hindrance=closed or self._windows.why_limited(),
             timed=policy.when.limits,
         )
         with context.metrics.plans.phase("order"):
             return await create_migrations(plan, self._store, now(), terms)
-
-    def _room(self) -> tuple[int | None, str]:
-        """How many optional moves may be created now, and why no more."""
-        if closed := self._windows.why_closed():
-            return 0, closed
-        return self._windows.room(), self._windows.why_limited()
 
 
 async def run_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Plan:

@@ -1,16 +1,15 @@
 """Makes a KubeSchedulerConfiguration that uses our extender, for `rescheduler scheduler-config`.
 
-kube-scheduler checks the extender's certificate with a CA from a file, or with ours from the webhook's Secret.
+kube-scheduler checks the extender's certificate with a CA from a file, or with ours from the webhook's Secret. How it
+does so is a `tlsConfig` of the extender, as kube-scheduler has it, also here.
 """
 
 from __future__ import annotations
 
 import base64
-import sys
-import urllib.parse
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,21 @@ import msgspec
 from rescheduler.admission.certificates import CertificateError, ends_at, joined, names_of, split
 from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.config.document import read_document
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, InvalidError
-from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND
+from rescheduler.config.errors import ConfigErrors, Finding, InvalidError
+from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND, read_text, source_name
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import Backoff, ClusterError
+from rescheduler.kube.objects import path_of
 from rescheduler.model.fields import quote, wrong_type
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_duration
 
 SERVICE = "kube-rescheduler-webhook"
 """Our Service, and the Secret with its certificates."""
+VERSION = "kubescheduler.config.k8s.io/v1"
+STOCK_PROFILE, SEED_PROFILE = "default-scheduler", "rescheduler-scheduler"
+PATH = "/extender"
+_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
 _QUICK = 5.0  # seconds for a request that is not essential
 
 
@@ -36,30 +40,6 @@ class _Secret(msgspec.Struct):
     """The Secret with the certificates, made by the webhook or by a tool such as cert-manager."""
 
     data: dict[str, bytes] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class ServerTrust:
-    """How the certificate of an https address is checked; by default, with the CAs of the scheduler's system."""
-
-    authority: bytes = b""
-    """PEM, for the file itself."""
-    authority_path: str = ""
-    """The path of a file that the scheduler reads."""
-    server_name: str = ""
-    """The name in the certificate, if that is not the host of the address."""
-    insecure: bool = False
-
-    @property
-    def is_given(self) -> bool:
-        """Whether a CA is given, or none is to be checked."""
-        return bool(self.authority or self.authority_path or self.insecure)
-
-    @property
-    def ends(self) -> datetime | None:
-        """When the first of the CAs expires, if they are known."""
-        found = split(self.authority)
-        return min((each.not_valid_after_utc for each in found), default=None)
 
 
 def read_authority(path: str) -> bytes:
@@ -78,122 +58,98 @@ def read_authority(path: str) -> bytes:
     return found
 
 
-async def read_own_trust(live: LiveCluster, namespace: str, host: str) -> ServerTrust:
+async def read_own_tls(live: LiveCluster, namespace: str, host: str) -> Json:
     """Read our own CA from the webhook's Secret; ClusterError says why that is not possible.
 
     If the certificate does not name the host that the scheduler uses, it is checked for the name of the Service.
     """
     timeout = live.request_timeout or _QUICK
     async with ApiClient(live.connection(), request_timeout=timeout, backoff=Backoff(tries=1)) as client:
-        answer = await client.find(f"/api/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/secrets/{SERVICE}")
+        answer = await client.find(path_of("Secret", namespace, SERVICE))
     secret = f"Secret {namespace}/{SERVICE}"
     if answer is None:
         cure = "the webhook makes it when it first runs; -n says in which namespace that is"
         raise ClusterError(f"there is no {secret}: {cure}")
     try:
-        return _trust_in(msgspec.json.decode(answer, type=_Secret).data, namespace, host)
+        data = msgspec.json.decode(answer, type=_Secret).data
+        authority = joined(data.get("ca.crt", b""), data.get("previous-ca.crt", b""))
+        names = names_of(data["tls.crt"]) if data.get("tls.crt") else frozenset({host})
     except (CertificateError, msgspec.MsgspecError) as error:
         raise ClusterError(f"{secret}: {error}") from None
-
-
-def _trust_in(data: Mapping[str, bytes], namespace: str, host: str) -> ServerTrust:
-    authority = joined(data.get("ca.crt", b""), data.get("previous-ca.crt", b""))
     if not authority:
-        raise CertificateError("its key ca.crt holds no PEM certificate")
-    names = names_of(data["tls.crt"]) if data.get("tls.crt") else frozenset({host})
-    return ServerTrust(authority, server_name="" if host in names else f"{SERVICE}.{namespace}.svc")
+        raise ClusterError(f"{secret}: its key ca.crt holds no PEM certificate")
+    return with_authority({"serverName": "" if host in names else f"{SERVICE}.{namespace}.svc"}, authority)
+
+
+def with_authority(tls: Json, authority: bytes) -> Json:
+    """Return a tlsConfig that includes these CAs."""
+    return {**tls, "caData": base64.b64encode(authority).decode()}
+
+
+def has_authority(tls: Json) -> bool:
+    """Whether a CA is given, or none is to be checked; if not, the CAs of the scheduler's system count."""
+    return any(tls.get(key) for key in ("caData", "caFile", "insecure"))
 
 
 def is_over(authority: bytes) -> bool:
     """Whether a CA has expired, so that its certificates are rejected."""
-    return ends_at(authority) <= datetime.now(UTC).timestamp()
+    return ends_at(authority) <= time.time()
 
 
-VERSION = "kubescheduler.config.k8s.io/v1"
-STOCK_PROFILE, SEED_PROFILE = "default-scheduler", "rescheduler-scheduler"
-PATH = "/extender"
-_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
+def find_end(tls: Json) -> datetime | None:
+    """When the first of the CAs that a tlsConfig includes expires."""
+    found = split(base64.b64decode(tls.get("caData", "")))
+    return min((each.not_valid_after_utc for each in found), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderEntry:
-    """Our entry among the scheduler's extenders."""
-
-    url: str
-    """With the path of our extender."""
-    trust: ServerTrust
-    weight: int
-    timeout: float
-
-    def document(self) -> Json:
-        """Return the entry in the form of kube-scheduler."""
-        # With enableHTTPS and no CA, kube-scheduler accepts any certificate silently. Without enableHTTPS, an https
-        # address is checked with the CAs of its system.
-        https = {"enableHTTPS": True, "tlsConfig": self._tls()} if self.trust.is_given else {}
-        if not https and self.trust.server_name:
-            https = {"tlsConfig": self._tls()}
-        return {
-            "urlPrefix": self.url,
-            **_VERBS,
-            "weight": self.weight,
-            **https,
-            "httpTimeout": format_duration(self.timeout),
-            "nodeCacheCapable": True,
-            "ignorable": True,
-        }
-
-    def _tls(self) -> Json:
-        fields = {
-            "caData": base64.b64encode(self.trust.authority).decode(),
-            "caFile": self.trust.authority_path,
-            "serverName": self.trust.server_name,
-            "insecure": self.trust.insecure,
-        }
-        return {name: value for name, value in fields.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerFields:
-    """Other settings of the scheduler; empty and None are left out."""
-
-    names: tuple[str, ...] = ()
-    kubeconfig: str = ""
-    leader_elect: bool | None = None
-
-
-def make_config(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
-    """Make a whole configuration."""
-    names = scheduler.names or (STOCK_PROFILE, SEED_PROFILE)
-    connection = {"clientConnection": {"kubeconfig": scheduler.kubeconfig}} if scheduler.kubeconfig else {}
+def make_extender(url: str, tls: Json, weight: int, timeout: float) -> Json:
+    """Make our entry among the scheduler's extenders; the URL includes the path of our extender."""
+    tls = {key: tls[key] for key in ("caData", "caFile", "serverName", "insecure") if tls.get(key)}
+    # With enableHTTPS and no CA, kube-scheduler accepts any certificate silently. Without enableHTTPS, an https address
+    # is checked with the CAs of its system.
+    https = {"enableHTTPS": True} if has_authority(tls) else {}
     return {
-        "apiVersion": VERSION,
-        "kind": SCHEDULER_KIND,
-        "leaderElection": {"leaderElect": scheduler.leader_elect is not False},
-        **connection,
-        "profiles": [{"schedulerName": name} for name in dict.fromkeys(names)],
-        "extenders": [extender.document()],
+        "urlPrefix": url,
+        **_VERBS,
+        "weight": weight,
+        **https,
+        **({"tlsConfig": tls} if tls else {}),
+        "httpTimeout": format_duration(timeout),
+        "nodeCacheCapable": True,
+        "ignorable": True,
     }
 
 
-def merge_config(document: Json, extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
-    """Add our extender to a configuration, exactly once, and apply the other settings."""
+def make_config(extender: Json, names: tuple[str, ...], kubeconfig: str | None, *, leader_elect: bool | None) -> Json:
+    """Make a whole configuration."""
+    return {
+        "apiVersion": VERSION,
+        "kind": SCHEDULER_KIND,
+        "leaderElection": {"leaderElect": leader_elect is not False},
+        **({"clientConnection": {"kubeconfig": kubeconfig}} if kubeconfig else {}),
+        "profiles": [{"schedulerName": name} for name in dict.fromkeys(names or (STOCK_PROFILE, SEED_PROFILE))],
+        "extenders": [extender],
+    }
+
+
+def merge_config(
+    document: Json, extender: Json, names: tuple[str, ...], kubeconfig: str | None, *, leader_elect: bool | None
+) -> Json:
+    """Add our extender to a configuration, exactly once, and apply the other settings that are given."""
     new = dict(document)
-    if scheduler.leader_elect is not None:
-        new["leaderElection"] = {**(new.get("leaderElection") or {}), "leaderElect": scheduler.leader_elect}
-    if scheduler.kubeconfig:
-        new["clientConnection"] = {**(new.get("clientConnection") or {}), "kubeconfig": scheduler.kubeconfig}
-    if scheduler.names:
+    if leader_elect is not None:
+        new["leaderElection"] = {**(new.get("leaderElection") or {}), "leaderElect": leader_elect}
+    if kubeconfig:
+        new["clientConnection"] = {**(new.get("clientConnection") or {}), "kubeconfig": kubeconfig}
+    if names:
         # Without profiles, kube-scheduler has a default one; it would vanish as soon as another is listed.
         there = new.get("profiles") or [{"schedulerName": STOCK_PROFILE}]
         known = {each.get("schedulerName") or STOCK_PROFILE for each in there}
-        new["profiles"] = [
-            *there,
-            *({"schedulerName": name} for name in dict.fromkeys(scheduler.names) if name not in known),
-        ]
-    others = new.get("extenders") or []
-    at = next((index for index, each in enumerate(others) if _is_at(each, extender.url)), len(others))
-    kept = [each for each in others if not _is_at(each, extender.url)]
-    new["extenders"] = [*kept[:at], extender.document(), *kept[at:]]
+        new["profiles"] = [*there, *({"schedulerName": name} for name in dict.fromkeys(names) if name not in known)]
+    others, url = new.get("extenders") or [], extender["urlPrefix"]
+    at = next((index for index, each in enumerate(others) if _is_at(each, url)), len(others))
+    kept = [each for each in others if not _is_at(each, url)]
+    new["extenders"] = [*kept[:at], extender, *kept[at:]]
     return new
 
 
@@ -213,27 +169,15 @@ def find_doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
 
 def read_config(path: str) -> Json:
     """Read a KubeSchedulerConfiguration from a file, or stdin for `-`; ConfigErrors says what is wrong."""
-    source = "<stdin>" if path == "-" else path
+    source = source_name(path)
     try:
-        text = (_standard_input() if path == "-" else Path(path).read_bytes()).decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigErrors([ConfigError(source, "", f"cannot be read: {error.strerror or error}")]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigErrors([ConfigError(source, "", "is not UTF-8 text")]) from error
-    try:
-        document = read_document(text)
+        document = read_document(read_text(path))
     except InvalidError as error:
         raise ConfigErrors.in_source(source, error.findings) from error
     findings = [*document.findings, *_faults(document.data)]
     if findings:
         raise ConfigErrors.in_source(source, findings)
     return document.data
-
-
-def _standard_input() -> bytes:
-    if sys.stdin is None:  # closed by the shell: `<&-`
-        raise OSError("standard input is closed")
-    return sys.stdin.buffer.read()
 
 
 def _faults(data: Json) -> Iterator[Finding]:

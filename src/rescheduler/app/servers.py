@@ -6,9 +6,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rescheduler.app.actions import PageActions
-from rescheduler.app.context import AppContext
+from rescheduler.app.context import AppContext, RunRequest
 from rescheduler.app.planning import explain_in_plan, make_plan
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
@@ -33,29 +34,15 @@ Checks = Mapping[str, Callable[[], str]]
 """Health checks by name; each returns why it fails, or an empty text."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebOptions:
-    """Where the web server listens, and what it serves."""
-
-    address: str
-    port: int | None
-    """None serves nothing; 0 is a free port."""
-    page: bool = True
-    insecure_local: bool = False
-    """Allow actions from this machine without a token."""
-    opened: Callable[[str], None] = lambda address: None
-    """Called with the page's address."""
-
-
 class WebServer:
     """Serves the page of one replica."""
 
-    def __init__(self, context: AppContext, options: WebOptions, checks: Checks) -> None:
+    def __init__(self, context: AppContext, request: RunRequest, checks: Checks) -> None:
         self._context = context
-        self._options = options
+        self._request = request
         self._checks = checks
-        served = options.page and options.port is not None
-        self._page = make_page(context, checks, local=options.insecure_local) if served else None
+        served = request.config.fields.web.page and request.web_port is not None
+        self._page = make_page(context, checks, local=request.insecure_local) if served else None
         context.metrics.use_sources(_sources(context, self._page))
 
     def show_plan(self, plan: Plan, at: float, seconds: float) -> None:
@@ -66,16 +53,14 @@ class WebServer:
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
         """Serve in the block."""
-        options = self._options
-        if options.port is None:
+        address, wanted = self._request.config.fields.web.bind_address, self._request.web_port
+        if wanted is None:
             yield
             return
-        access = RequestChecks(local=options.insecure_local)
+        access = RequestChecks(local=self._request.insecure_local)
         parts = (self._page.api, self._actions(access)) if self._page is not None else ()
-        web_app = WebApp(self._context.metrics, self._checks, parts, access)
-        async with serve(web_app, options.address, options.port) as port:
-            host = f"[{options.address}]" if ":" in options.address else options.address
-            options.opened(f"http://{host}:{port}/")
+        async with serve(WebApp(self._context.metrics, self._checks, parts, access), address, wanted) as port:
+            self._request.opened(f"http://{f'[{address}]' if ':' in address else address}:{port}/")
             yield
 
     def _actions(self, access: RequestChecks) -> ActionRoutes:
@@ -107,12 +92,12 @@ class Page:
 def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Page:
     """Make the page of a replica; `local` says that actions from this machine need no token."""
     live, informers, usage = context.live, context.informers, context.usage
-    replica = _replica(context)
+    replica = ReplicaInfo(context.identity, context.is_leading, context.leader)
 
     def interval() -> float:
         return live.config.fields.rescheduling_interval
 
-    plans = PlanCache(lambda: _planning_functions(informers, live.policy()), context.now, interval, replica.leading)
+    plans = PlanCache(lambda: _planning_functions(informers, live.policy()), context.now, interval, context.is_leading)
     node_stats = NodeStatsTracker(informers.cache, live.policy())
     refresher = UsageRefresher(node_stats, lambda: informers.cache.copied(context.now()), lambda: usage.current)
     live.listen(plans.invalidate)
@@ -129,19 +114,12 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
         plans=plans,
         now=context.now,
         paused=context.pauses.current,
-        health=lambda: _health(context, replica, checks),
+        health=lambda: _health(context, checks),
         measuring=refresher,
         usage=lambda: usage.current,
         local=local,
     )
     return Page(Api(state), state)
-
-
-def _replica(context: AppContext) -> ReplicaInfo:
-    election = context.election
-    if election is None:
-        return ReplicaInfo(context.identity, lambda: True, lambda: context.identity)
-    return ReplicaInfo(context.identity, election.leading.is_set, lambda: election.holder)
 
 
 def _planning_functions(informers: Informers, policy: Policy) -> PlanningFunctions:
@@ -154,9 +132,8 @@ def _planning_functions(informers: Informers, policy: Policy) -> PlanningFunctio
     )
 
 
-def _health(context: AppContext, replica: ReplicaInfo, checks: Checks) -> list[ComponentHealth]:
-    leader = replica.leader()
-    found = [ComponentHealth("leader", "" if leader else "no replica leads: nothing is planned or moved")]
+def _health(context: AppContext, checks: Checks) -> list[ComponentHealth]:
+    found = [ComponentHealth("leader", "" if context.leader() else "no replica leads: nothing is planned or moved")]
     found += [ComponentHealth(name, check()) for name, check in checks.items()]
     if (poller := context.usage.current) is not None:
         last = poller.last
@@ -169,23 +146,12 @@ def _health(context: AppContext, replica: ReplicaInfo, checks: Checks) -> list[C
     return found
 
 
-def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:
-    """The same count, cached for so many seconds."""
-    known: list[tuple[float, int]] = []
-
-    def cached() -> int:
-        if not known or time.monotonic() - known[0][0] >= seconds:
-            known[:] = [(time.monotonic(), count())]
-        return known[0][1]
-
-    return cached
-
-
 def _sources(context: AppContext, page: Page | None) -> MetricSources:
     informers, live, pauses = context.informers, context.live, context.pauses
     migrations, now = informers.migrations, context.now
 
-    def resting() -> int:
+    @lru_cache(maxsize=1)
+    def count_resting(period: int) -> int:
         return sum(rest.until > now() for rest in find_backoffs(migrations.all(), live.policy()).values())
 
     return MetricSources(
@@ -196,7 +162,7 @@ def _sources(context: AppContext, page: Page | None) -> MetricSources:
         stats=page.state.loads.stats if page is not None else lambda: None,
         migrations=migrations.count,
         awaiting=lambda: sum(each.awaits_approval for each in migrations.active()),
-        resting=_every(_RESTING_EVERY, resting),
+        resting=lambda: count_resting(int(time.monotonic() / _RESTING_EVERY)),
         paused=lambda: pauses.current() is not None if pauses.known else None,
         window_open=lambda: live.policy().when.schedule.open_at(now()),
         viewers=lambda: page.api.readers if page is not None else None,

@@ -83,8 +83,8 @@ def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) ->
     with report_failures():
         plan = app_apply.read_plan(options.file)
         live, config = connect(access, options.config)
-        part = app_apply.ApplyScope(options.namespace, options.dry_run)
-        entries = app_apply.apply_plan(live, plan, read_cluster(live), config.policy(), part)
+        snapshot, namespace, dry = read_cluster(live), options.namespace, options.dry_run
+        entries = live.run(app_apply.apply_plan, plan, snapshot, config.policy(), namespace=namespace, dry=dry)
         _print_lines(entries, options)
         if not entries:
             messages.note("the plan has no move" + (f" in namespace {options.namespace}" if options.namespace else ""))

@@ -80,9 +80,8 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
     options.check(names)
     with report_failures():
         live, config = connect(access, options.config)
-        known = app_approval.read_candidates(
-            live, app_approval.ApprovalScope(options.namespace, options.all_namespaces)
-        )
+        home = "" if options.all_namespaces else options.namespace or live.connection().namespace
+        known = live.run(app_approval.read_candidates, home, named=options.namespace is not None)
         if not names and not options.everything:
             _show(known, options)
             return
@@ -90,15 +89,15 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
         if not chosen:
             messages.note(_nothing(known))
             return
-        whole = known.with_members(chosen)
+        whole = kube_migrations.add_group_members(chosen, known.migrations)
         for each in whole[len(chosen) :]:
             messages.note(f"{each.full_name} belongs to it, and is decided on, too")
-        answers = app_approval.decide(live, whole, rejects=options.rejects, dry=options.dry_run)
+        answers = live.run(app_approval.decide, whole, live.user, rejects=options.rejects, dry=options.dry_run)
         done = kube_migrations.ApprovalOutcome.REJECTED if options.rejects else kube_migrations.ApprovalOutcome.APPROVED
         _print_results(answers, done, dry=options.dry_run)
         if not options.rejects and not options.dry_run:
             warn_if_absent(live, config, "what is approved waits until one does (`rescheduler run`)")
-            for pause in app_pause.list_pauses(live, config):
+            for pause in live.run(app_pause.list_pauses, app_pause.ControllerRef(live, config)):
                 messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
     refused = [
         f"{each.full_name}: {each.reason}"

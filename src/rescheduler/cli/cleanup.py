@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 import click
@@ -44,12 +43,12 @@ def cleanup(access: AccessOptions, options: CleanupOptions) -> None:
     with report_failures():
         live, config = connect(access, options.config)
         if options.dry_run:
-            for line in asyncio.run(preview(live, config, definition=options.crds)):
+            for line in live.run(preview, live, config, definition=options.crds):
                 messages.emit_line(f"{line} (dry run)")
             return
         if not options.yes:
             _confirm()
-        undone = asyncio.run(clean_up(live, config, messages.emit_line, definition=options.crds))
+        undone = live.run(clean_up, live, config, messages.emit_line, definition=options.crds)
     if undone.left:
         raise messages.CommandError("not everything could be undone; the migrations are kept:", *undone.left)
     things, removed = format_count(undone.things, "thing"), format_count(undone.migrations, "migration")

@@ -96,7 +96,7 @@ def show_reading(source: app.DumpFiles | app.LiveCluster) -> AbstractContextMana
 
 def warn_if_absent(live: app.LiveCluster, config: Configuration, consequence: str) -> None:
     """Warn if no controller seems to run."""
-    if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
+    if absent := live.run(app_follow.explain_absence, config.fields.leader_election.resource_name):
         messages.warn([f"{absent}; {consequence}"])
 
 
@@ -110,7 +110,7 @@ def await_migrations(
     try:
         with show_progress() as show:
             progress = MigrationProgress(show, len(keys))
-            return app_follow.await_migrations(live, keys, progress.show, timeout), False
+            return live.run(app_follow.await_migrations, keys, progress.show, timeout), False
     except TimeoutError:
         return dict(progress.known), True
     except KeyboardInterrupt:

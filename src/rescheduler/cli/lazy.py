@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rescheduler.app import maintenance as app_maintenance
     from rescheduler.app import move as app_move
     from rescheduler.app import pause as app_pause
+    from rescheduler.app import scheduler_config as app_scheduler_config
     from rescheduler.config import errors as config_errors
     from rescheduler.config import loader as config_loader
     from rescheduler.decode import dump
@@ -39,6 +40,7 @@ else:
     app_maintenance = _Lazy("rescheduler.app.maintenance")
     app_move = _Lazy("rescheduler.app.move")
     app_pause = _Lazy("rescheduler.app.pause")
+    app_scheduler_config = _Lazy("rescheduler.app.scheduler_config")
     config_loader = _Lazy("rescheduler.config.loader")
     config_errors = _Lazy("rescheduler.config.errors")
     dump = _Lazy("rescheduler.decode.dump")
@@ -54,6 +56,7 @@ __all__ = [
     "app_maintenance",
     "app_move",
     "app_pause",
+    "app_scheduler_config",
     "config_errors",
     "config_loader",
     "dump",

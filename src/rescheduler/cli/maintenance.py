@@ -87,7 +87,7 @@ def start(nodes: tuple[str, ...], access: AccessOptions, options: StartOptions, 
     """
     with report_failures():
         live, config = connect(access, options.config)
-        for node in app_maintenance.mark(live, nodes, maintenance=True, dry=options.dry_run):
+        for node in live.run(app_maintenance.mark, nodes, maintenance=True, dry=options.dry_run):
             _print_mark(node, "under maintenance", dry=options.dry_run)
         if options.dry_run:
             return
@@ -111,7 +111,7 @@ def stop(nodes: tuple[str, ...], access: AccessOptions, *, dry_run: bool) -> Non
       rescheduler maintenance stop node-7
     """
     with report_failures():
-        for node in app_maintenance.mark(live_cluster(access), nodes, maintenance=False, dry=dry_run):
+        for node in live_cluster(access).run(app_maintenance.mark, nodes, maintenance=False, dry=dry_run):
             _print_mark(node, "no longer under maintenance", dry=dry_run)
 
 
@@ -130,7 +130,7 @@ def status(nodes: tuple[str, ...], access: AccessOptions, options: StatusOptions
     """
     with report_failures():
         live, config = connect(access, options.config)
-        cordons, others = app_maintenance.find_marked(live, nodes)
+        cordons, others = live.run(app_maintenance.find_marked, nodes)
         statuses = _describe_nodes(live, config, [*cordons]) if cordons and options.output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
@@ -201,9 +201,9 @@ def _describe_uncordoned(nodes: Iterable[str]) -> str:
 
 def _describe_controller(live: app.LiveCluster, config: Configuration, nodes: Sequence[str]) -> str:
     """Say whether a controller will go on, as far as that can be seen."""
-    if absent := app_follow.explain_absence(live, config.fields.leader_election.resource_name):
+    if absent := live.run(app_follow.explain_absence, config.fields.leader_election.resource_name):
         return absent
-    cordons, _ = app_maintenance.find_marked(live, nodes)
+    cordons, _ = live.run(app_maintenance.find_marked, nodes)
     if uncordoned := _uncordoned(cordons):
         return _describe_uncordoned(uncordoned)
     ours = all(cordon is app_maintenance.CordonState.OURS for cordon in cordons.values())
@@ -228,9 +228,8 @@ def _wait(live: app.LiveCluster, nodes: list[str], config: Configuration, timeou
             def warn(names: list[str]) -> None:
                 messages.warn([_describe_uncordoned(names)])
 
-            callbacks = app_maintenance.DrainCallbacks(show_left, warn)
-            waiter = app_maintenance.DrainWaiter(live, nodes, [(pod.namespace, pod.pod) for pod in barred], callbacks)
-            waiter.wait(timeout)
+            keys = [(pod.namespace, pod.pod) for pod in barred]
+            left = live.run(app_maintenance.await_drain, nodes, keys, show_left, warn, timeout)
     except TimeoutError:
         stuck = [_describe_remaining(pod) for node in _describe_nodes(live, config, nodes) for pod in node.remaining]
         prospect = _describe_controller(live, config, nodes)
@@ -238,7 +237,7 @@ def _wait(live: app.LiveCluster, nodes: list[str], config: Configuration, timeou
     except KeyboardInterrupt:
         messages.note("interrupted; the mark stays. `rescheduler maintenance status` shows how far it is")
         raise
-    _conclude(waiter.left)
+    _conclude(left)
 
 
 def _conclude(left: dict[str, set[tuple[str, str]]]) -> None:

@@ -104,8 +104,8 @@ def migrations(name: str | None, access: AccessOptions, options: MigrationsOptio
         if options.watch:
             watcher = _Watcher(options)
             with warnings_as_messages():
-                app_follow.watch_migrations(live, part, app_follow.ChangeSink(watcher.tell, watcher.settled), name)
-        found = app_follow.list_migrations(live, part, name)
+                live.run(app_follow.watch_migrations, part, app_follow.ChangeSink(watcher.tell, watcher.settled), name)
+        found = live.run(app_follow.list_migrations, part, name)
     shown = [body for body in found if options.wants(body)]
     if options.output in FORMATS:
         messages.emit(_document(shown, options.output, alone=name is not None))

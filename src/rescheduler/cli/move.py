@@ -11,7 +11,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import await_migrations, connect, read_cluster, report_failures, warn_if_absent
-from rescheduler.cli.lazy import app, app_move
+from rescheduler.cli.lazy import app, app_move, kube_migrations
 from rescheduler.cli.options import (
     AccessOptions,
     WaitOptions,
@@ -90,19 +90,19 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
     with report_failures():
         live, config = connect(access, options.config)
         try:
-            wanted = app_move.draft_migration(live, options.wish(pod, live))
+            wanted = live.run(app_move.check, options.wish(pod, live))
         except app_move.MoveRefusedError as refused:
             raise messages.CommandError(str(refused), code=messages.REFUSED) from None
         if options.dry_run:
             _dry_run(live, wanted, config.policy(), options.output)
             return
-        migration = app_move.order(live, wanted)
+        migration = live.run(app_move.order, wanted)
         warn_if_absent(live, config, "the move waits until one does (`rescheduler run`)")
         if not options.output:
             messages.emit_line(f"{RESOURCE}/{migration.name} created")
         ended = _await_end(live, migration, waiting.timeout) if waiting.wait else migration
         if options.output:
-            _print(app_move.fetch(live, migration), migration, options.output)
+            _print(live.run(app_move.fetch, migration), migration, options.output)
         if waiting.wait:
             _conclude(live, ended, quiet=bool(options.output))
 
@@ -115,7 +115,7 @@ def _dry_run(live: app.LiveCluster, migration: PodMigration, policy: Policy, out
         until = "; the move would wait for that to change" if verdict.temporary else ""
         raise messages.CommandError(f"{title} would not be moved now: {verdict.reason}{until}", code=messages.REFUSED)
     if output:
-        _print(app_move.encode(migration), migration, output)
+        _print(kube_migrations.encode_migration(migration), migration, output)
     else:
         messages.emit_line(f"{title} would be moved to {verdict.target} by {verdict.method} (dry run)")
 
@@ -144,7 +144,7 @@ def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> Non
         )
     if not quiet:
         replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
-        where = app_move.find_landing_node(live, ended)
+        where = live.run(app_move.find_landing_node, ended)
         messages.emit_line(f"{title} moved from {made.source} to {where}{replacement}")
 
 

@@ -47,7 +47,8 @@ def pause(access: AccessOptions, options: PauseOptions, reason: str) -> None:
     """
     with report_failures():
         live, config = connect(access, options.config)
-        done = app_pause.pause(app_pause.ControllerRef(live, config, options.namespace), reason, dry=options.dry_run)
+        place = app_pause.ControllerRef(live, config, options.namespace)
+        done = live.run(app_pause.pause, place, reason, dry=options.dry_run)
         if not options.dry_run:
             warn_if_absent(live, config, "it holds as soon as one does")
     if done.pause is not None and not done.changed:
@@ -72,7 +73,8 @@ def resume(access: AccessOptions, options: PauseOptions) -> None:
     """
     with report_failures():
         live, config = connect(access, options.config)
-        done = app_pause.resume(app_pause.ControllerRef(live, config, options.namespace), dry=options.dry_run)
+        place = app_pause.ControllerRef(live, config, options.namespace)
+        done = live.run(app_pause.resume, place, dry=options.dry_run)
         if done.changed and not options.dry_run:
             warn_if_absent(live, config, "nothing is moved until one does (`rescheduler run`)")
     if done.pause is None:

@@ -56,12 +56,8 @@ def run(access: AccessOptions, wanted: PolicyFlags, options: RunOptions) -> None
       rescheduler run --once                     one plan, carried out
       rescheduler run --dry-run                  what it would do, for as long as it runs
     """
-    from rescheduler.app.controller import (  # noqa: PLC0415 - it takes a while to import
-        RunRequest,
-        open_config,
-        run_controller,
-        run_dry,
-    )
+    from rescheduler.app.context import RunRequest  # noqa: PLC0415 - it takes a while to import
+    from rescheduler.app.controller import open_config, run_controller, run_dry  # noqa: PLC0415 - the same
     from rescheduler.runtime.controller import LeadershipLostError  # noqa: PLC0415 - the same
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 

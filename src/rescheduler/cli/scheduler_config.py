@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
 from rescheduler.cli import messages
+from rescheduler.cli.common import live_cluster, report_failures
+from rescheduler.cli.lazy import app_scheduler_config as documents
+from rescheduler.cli.lazy import kube_errors
 from rescheduler.cli.options import STDIN, AccessOptions, access_options, group_options, option
 from rescheduler.cli.output import FORMATS, format_document
+from rescheduler.model.json import Json
 from rescheduler.model.time import DurationError, parse_duration
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _NAMESPACE = "kube-rescheduler"
 _SERVICE = "https://kube-rescheduler-webhook.{}.svc:443"
@@ -58,8 +65,8 @@ def _name(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtenderOptions:
-    """Flags about the extender."""
+class SchedulerConfigOptions:
+    """The extender, the rest of the scheduler's configuration, and the output."""
 
     url: str | None = option(
         "--url",
@@ -101,33 +108,6 @@ class ExtenderOptions:
         metavar="DURATION",
         help="Time after which kube-scheduler continues without the extender.",
     )
-
-    @property
-    def prefix(self) -> str:
-        """The URL that the scheduler calls."""
-        return self.url or _SERVICE.format(self.namespace) + _PATH
-
-    def check(self) -> None:
-        """Refuse flags that contradict each other."""
-        ways = {
-            "--ca-file": self.ca_file,
-            "--scheduler-ca-file": self.scheduler_ca_file,
-            "--insecure-skip-tls-verify": self.insecure,
-        }
-        given = [flag for flag, value in ways.items() if value]
-        if len(given) > 1:
-            raise click.UsageError(f"{given[0]} and {given[1]} are two answers to one question: give one of them.")
-        named = [*given, *(["--server-name"] if self.server_name else [])]
-        if named and self.prefix.startswith("http:"):
-            raise click.UsageError(
-                f"{named[0]} is about TLS, and {self.prefix} has none: write https, or leave it out."
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerOptions:
-    """Flags about the rest of the scheduler's configuration."""
-
     scheduler_names: tuple[str, ...] = option(
         "--scheduler-name",
         type=_name,
@@ -153,17 +133,33 @@ class SchedulerOptions:
         "-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format."
     )
 
+    @property
+    def prefix(self) -> str:
+        """The URL that the scheduler calls."""
+        return self.url or _SERVICE.format(self.namespace) + _PATH
 
-if TYPE_CHECKING:
-    from rescheduler.app.scheduler_config import ServerTrust
+    def check(self) -> None:
+        """Refuse flags that contradict each other."""
+        ways = {
+            "--ca-file": self.ca_file,
+            "--scheduler-ca-file": self.scheduler_ca_file,
+            "--insecure-skip-tls-verify": self.insecure,
+        }
+        given = [flag for flag, value in ways.items() if value]
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} are two answers to one question: give one of them.")
+        named = [*given, *(["--server-name"] if self.server_name else [])]
+        if named and self.prefix.startswith("http:"):
+            raise click.UsageError(
+                f"{named[0]} is about TLS, and {self.prefix} has none: write https, or leave it out."
+            )
 
 
 @click.command("scheduler-config")
-@group_options("options", ExtenderOptions)
-@group_options("scheduler_options", SchedulerOptions)
+@group_options("options", SchedulerConfigOptions)
 @access_options
 @messages.verbose_option
-def scheduler_config(options: ExtenderOptions, scheduler_options: SchedulerOptions, access: AccessOptions) -> None:
+def scheduler_config(options: SchedulerConfigOptions, access: AccessOptions) -> None:
     """Print a kube-scheduler configuration that uses our extender.
 
     The output is a KubeSchedulerConfiguration, for kube-scheduler's flag `--config`. With `extender.enabled` in the
@@ -180,74 +176,65 @@ def scheduler_config(options: ExtenderOptions, scheduler_options: SchedulerOptio
       rescheduler scheduler-config --ca-file ca.crt -o json           with another one
       rescheduler scheduler-config --merge scheduler.yaml > new.yaml  added to what is there
     """
-    from rescheduler.app import scheduler_config as documents  # noqa: PLC0415 - help and completion do without it
-    from rescheduler.cli.common import report_failures  # noqa: PLC0415 - the same
-
     options.check()
     with report_failures():
-        there = documents.read_config(scheduler_options.merge) if scheduler_options.merge is not None else None
-        extender = documents.ExtenderEntry(options.prefix, _trust(options, access), options.weight, options.timeout)
-    scheduler = documents.SchedulerFields(
-        scheduler_options.scheduler_names, scheduler_options.scheduler_kubeconfig or "", scheduler_options.leader_elect
-    )
+        there = documents.read_config(options.merge) if options.merge is not None else None
+        tls = _find_tls(options, access)
+    extender = documents.make_extender(options.prefix, tls, options.weight, options.timeout)
+    names, kubeconfig, leader_elect = options.scheduler_names, options.scheduler_kubeconfig, options.leader_elect
     if there is not None:
-        messages.emit(format_document(documents.merge_config(there, extender, scheduler), scheduler_options.output))
-        source = "<stdin>" if scheduler_options.merge == STDIN else scheduler_options.merge
+        merged = documents.merge_config(there, extender, names, kubeconfig, leader_elect=leader_elect)
+        messages.emit(format_document(merged, options.output))
+        source = "<stdin>" if options.merge == STDIN else options.merge
         messages.warn(f"{source}: {doubt}" for doubt in documents.find_doubts(there, options.prefix))
         return
-    document = documents.make_config(extender, scheduler)
-    names = [each["schedulerName"] for each in document["profiles"]]
-    comment = _make_comment(extender.trust, names, scheduler.kubeconfig) if scheduler_options.output == "yaml" else ""
-    messages.emit(comment + format_document(document, scheduler_options.output))
+    document = documents.make_config(extender, names, kubeconfig, leader_elect=leader_elect)
+    comment = _make_comment(document, documents.find_end(tls)) if options.output == "yaml" else ""
+    messages.emit(comment + format_document(document, options.output))
 
 
-def _trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
-    """Return the trust of the flags, or else that of the cluster."""
-    from rescheduler.app.scheduler_config import ServerTrust, is_over, read_authority  # noqa: PLC0415 - as above
-
-    trust = ServerTrust(b"", options.scheduler_ca_file or "", options.server_name or "", options.insecure)
+def _find_tls(options: SchedulerConfigOptions, access: AccessOptions) -> Json:
+    """Return the tlsConfig that the flags say, or else one with our CA from the cluster."""
+    tls: Json = {
+        "caFile": options.scheduler_ca_file, "serverName": options.server_name, "insecure": options.insecure,
+    }  # fmt: skip
     if options.prefix.startswith("http:"):
         messages.warn([f"{options.prefix} has no TLS: anything on the network path can answer in our place"])
-        return trust
+        return tls
     if options.insecure:
         messages.warn(
             ["--insecure-skip-tls-verify: anything on the network path can answer in our place; use it for trying out"]
         )
     if options.ca_file:
-        trust = replace(trust, authority=read_authority(options.ca_file))
-        if is_over(trust.authority):
+        authority = documents.read_authority(options.ca_file)
+        if documents.is_over(authority):
             messages.warn([f"--ca-file {options.ca_file}: the CA has ended; kube-scheduler will not believe it"])
-    return trust if trust.is_given else _own_trust(options, access)
-
-
-def _own_trust(options: ExtenderOptions, access: AccessOptions) -> ServerTrust:
-    from rescheduler.app.scheduler_config import ServerTrust, read_own_trust  # noqa: PLC0415 - as above
-    from rescheduler.cli.common import live_cluster  # noqa: PLC0415 - the same
-    from rescheduler.kube.errors import ClusterError  # noqa: PLC0415 - the same
-
+        tls = documents.with_authority(tls, authority)
+    if documents.has_authority(tls):
+        return tls
     host = urlsplit(options.prefix).hostname or ""
     try:
-        found = asyncio.run(read_own_trust(live_cluster(access), options.namespace, host))
-    except ClusterError as error:
+        found = asyncio.run(documents.read_own_tls(live_cluster(access), options.namespace, host))
+    except kube_errors.ClusterError as error:
         if access.kubeconfig or access.context or access.as_user:
             raise
         cure = "give --ca-file; without it kube-scheduler trusts only the CAs of its system"
         messages.warn([f"our CA could not be had from a cluster: {str(error).splitlines()[0]}", cure])
-        return ServerTrust(server_name=options.server_name or "")
-    return replace(found, server_name=options.server_name or found.server_name)
+        return tls
+    return found | ({"serverName": options.server_name} if options.server_name else {})
 
 
-def _make_comment(trust: ServerTrust, names: list[str], kubeconfig: str) -> str:
-    """Return a comment for readers of the file."""
+def _make_comment(document: Json, end: datetime | None) -> str:
+    """Return a comment for readers of the file; the first CA in it expires at the `end`."""
     lines = ["Has a stock kube-scheduler ask kube-rescheduler about every pod: kube-scheduler --config=THIS-FILE"]
-    if "rescheduler-scheduler" in names:
+    if {"schedulerName": "rescheduler-scheduler"} in document["profiles"]:
         lines += [
             "The profile rescheduler-scheduler is without the plugin Rescheduler: a stock kube-scheduler lacks it, and",
             "does not start where it is enabled. Its pluginConfig may stand here; `rescheduler run --config` reads it.",
         ]
-    if trust.ends is not None:
-        lines.append(f"The CA in caData ends on {trust.ends:%Y-%m-%d}; print this again when it is renewed.")
-    if not kubeconfig:
+    if end is not None:
+        lines.append(f"The CA in caData ends on {end:%Y-%m-%d}; print this again when it is renewed.")
+    if "clientConnection" not in document:
         lines += [
             "With --config, kube-scheduler ignores its flag --kubeconfig: unless its pod has a service account,",
             "it needs clientConnection.kubeconfig (rescheduler scheduler-config --scheduler-kubeconfig PATH).",

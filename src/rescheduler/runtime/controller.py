@@ -58,7 +58,7 @@ class Controller:
         async with run_beside(self.informers.run()) as following:
             if not await finish_before(self.informers.wait_for_sync(), stop, following):
                 return
-            async with run_beside(_all(loop.run() for loop in self.replica_tasks)) as serving:
+            async with run_beside(run_all(loop.run() for loop in self.replica_tasks)) as serving:
                 # Without tasks it ends at once, which is no reason to stop.
                 others = (following, serving) if self.replica_tasks else (following,)
                 async with self._leading(stop, *others) as lost:
@@ -70,7 +70,7 @@ class Controller:
             if not await finish_before(task.run_once(), stop, *others):
                 return
         async with run_beside(self.migrations.run()) as carrying:
-            async with run_beside(_all(task.run() for task in self.leader_tasks)) as tasks:
+            async with run_beside(run_all(task.run() for task in self.leader_tasks)) as tasks:
                 await finish_before(stop.wait(), stop, carrying, tasks, *others)
             grace = self.grace()
             _log.info("shutting down, no new moves start", grace=grace)
@@ -103,13 +103,14 @@ async def _until_lost(election: LeaderElector) -> None:
     raise LeadershipLostError(f"lease {election.lease.name} is lost")
 
 
-async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run tasks beside each other; the first that fails cancels the others, and its error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:
                 group.create_task(work)
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None  # the first failure has cancelled the others
+        raise failures.exceptions[0] from None
 
 
 @asynccontextmanager

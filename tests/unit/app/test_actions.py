@@ -68,7 +68,7 @@ def body(value: object) -> Answer:
 async def test_a_controller_without_the_right_says_that_it_is_not_the_persons_fault(tmp_path: Path) -> None:
     async with page_actions(tmp_path) as (doing, server):
         server.script(MAP, FORBIDDEN)
-        server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}), FORBIDDEN)
+        server.script(NODE, body({"kind": "Node", "metadata": {"name": "n1", "uid": "1"}, "spec": {}}), FORBIDDEN)
         for action in (
             doing.pause("jane", PauseRequest()),
             doing.resume("jane", ResumeRequest()),
@@ -106,7 +106,7 @@ async def test_what_a_rule_of_the_cluster_forbids_is_told_in_its_words(tmp_path:
 
 async def test_maintenance_that_nobody_does_says_how_to_have_it_done(tmp_path: Path) -> None:
     async with page_actions(tmp_path, empties=False) as (doing, server):
-        server.script(NODE, body({"metadata": {"name": "n1", "uid": "1"}, "spec": {}}))
+        server.script(NODE, body({"kind": "Node", "metadata": {"name": "n1", "uid": "1"}, "spec": {}}))
         server.script(EVENTS, Answer(500, b"{}"))  # an Event that cannot be written stops nobody
         assert await doing.maintain("jane", MaintenanceRequest("n1", on=True)) == (
             "Node n1 is marked for maintenance, but nothing empties it: add NodeMaintenance to enabledStrategies."

@@ -11,10 +11,9 @@ from typing import Any, cast
 
 from rescheduler import app
 from rescheduler.app.admission import AdmissionServices
-from rescheduler.app.context import AppContext
-from rescheduler.app.controller import OwnObject
+from rescheduler.app.context import AppContext, UsageMonitor
+from rescheduler.app.controller import find_own_object
 from rescheduler.app.planning_loop import PlanningLoop
-from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Connection
@@ -186,9 +185,9 @@ def test_a_webhook_configuration_wants_what_it_was_told_last() -> None:
 async def test_nodes_are_avoided_by_the_settings_in_force() -> None:
     held = live_config()
     found = steering(held)
-    assert "Evicted" in found._advisor_settings.failed_reasons
+    assert "Evicted" in found._advisor_settings().failed_reasons
     held.swap(configured(**{"recovery.enabled": False, "recovery.forgetAfter": "5s"}), (), NOW)
-    assert (found._advisor_settings.failed_reasons, found._advisor_settings.forget_after) == ((), 5.0)
+    assert (found._advisor_settings().failed_reasons, found._advisor_settings().forget_after) == ((), 5.0)
 
 
 @dataclass
@@ -211,7 +210,7 @@ def known_as(stage: Stage, reads: Reads) -> Subject:
         namespace="leases",
         connection=cast("Connection", SimpleNamespace(source="test", namespace="ours")),
     )
-    return asyncio.run(OwnObject(context, cast("MigrationObserver", reads)).subject())
+    return asyncio.run(find_own_object(context, cast("MigrationObserver", reads)))
 
 
 def test_events_are_about_our_pod_where_we_run_in_the_cluster() -> None:

@@ -20,7 +20,8 @@ import yaml
 
 from kubemini.cluster import EmbeddedCluster
 from rescheduler import app
-from rescheduler.app.controller import RunRequest, run_controller
+from rescheduler.app.context import RunRequest
+from rescheduler.app.controller import run_controller
 from rescheduler.web import server
 from tests.support.examples import examples
 from tests.support.raw_http import HOST, resident, send

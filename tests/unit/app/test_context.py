@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from rescheduler import app
-from rescheduler.app.usage import UsageMonitor
+from rescheduler.app.context import UsageMonitor
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
