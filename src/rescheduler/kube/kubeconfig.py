@@ -116,6 +116,7 @@ class _File(msgspec.Struct, rename="kebab", frozen=True):
     contexts: list[_NamedContext] = []
 
 
+T = TypeVar("T")
 FieldsT = TypeVar("FieldsT", ClusterFields, UserFields, ContextFields)
 
 
@@ -546,12 +547,14 @@ def _from_context(config: Kubeconfig, options: KubeconfigOptions, environ: Mappi
     name = options.context or config.current_context
     if not name:
         raise KubeconfigError(f"{files}: current-context: is not set; give --context. {_known(config.contexts)}")
-    context = config.contexts.get(name)
-    if context is None:
-        asked = "--context" if options.context else "current-context"
-        raise KubeconfigError(f"{files}: {asked}: there is no context {name}{_hint(name, config.contexts)}")
-    cluster = _cluster_of(context, config)
-    user = _user_of(context, config)
+    asked = "--context" if options.context else "current-context"
+    context = _find(config.contexts, "context", name, f"{files}: {asked}")
+    named = context.fields
+    if not named.cluster:
+        raise KubeconfigError(f"{context.where('cluster')}: is not set. {_known(config.clusters)}")
+    cluster = _find(config.clusters, "cluster", named.cluster, context.where("cluster"))
+    # A context may have no user, since a server may allow anonymous access.
+    user = _find(config.users, "user", named.user, context.where("user")) if named.user else None
     return Connection(
         server=server_of(cluster),
         source=f"context {name} of {context.label}",
@@ -560,8 +563,8 @@ def _from_context(config: Kubeconfig, options: KubeconfigOptions, environ: Mappi
         insecure=cluster.fields.insecure_skip_tls_verify,
         proxy_url=proxy_of(cluster, environ),
         compression=not cluster.fields.disable_compression,
-        namespace=context.fields.namespace or "default",
-        credentials=_with_cluster_config(credentials_of(user), cluster, context.fields.cluster)
+        namespace=named.namespace or "default",
+        credentials=_with_cluster_config(credentials_of(user), cluster, named.cluster)
         if user is not None
         else AuthInfo(),
         impersonation=impersonation_of(user, options.impersonation),
@@ -575,21 +578,10 @@ def _with_cluster_config(credentials: AuthInfo, cluster: KubeconfigEntry[Cluster
     return replace(credentials, login=replace(login, cluster_config=exec_extension(cluster, name)))
 
 
-def _cluster_of(context: KubeconfigEntry[ContextFields], config: Kubeconfig) -> KubeconfigEntry[ClusterFields]:
-    name = context.fields.cluster
-    if not name:
-        raise KubeconfigError(f"{context.where('cluster')}: is not set. {_known(config.clusters)}")
-    if name not in config.clusters:
-        raise KubeconfigError(f"{context.where('cluster')}: there is no cluster {name}{_hint(name, config.clusters)}")
-    return config.clusters[name]
-
-
-def _user_of(context: KubeconfigEntry[ContextFields], config: Kubeconfig) -> KubeconfigEntry[UserFields] | None:
-    """Return the context's user; None for a context without one, since a server may allow anonymous access."""
-    name = context.fields.user
-    if name and name not in config.users:
-        raise KubeconfigError(f"{context.where('user')}: there is no user {name}{_hint(name, config.users)}")
-    return config.users.get(name)
+def _find(entries: Mapping[str, T], kind: str, name: str, where: str) -> T:
+    if name not in entries:
+        raise KubeconfigError(f"{where}: there is no {kind} {name}{_hint(name, entries)}")
+    return entries[name]
 
 
 def _hint(name: str, known: Mapping[str, object]) -> str:
