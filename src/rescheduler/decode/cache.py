@@ -20,7 +20,7 @@ from rescheduler.decode.reader import (
     remember_priority_class,
     table_of,
 )
-from rescheduler.decode.structs import READ, ApiObject
+from rescheduler.decode.structs import READ
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -150,14 +150,14 @@ class KindSink:
         reading = self._cache.put(self._kind, raw)
         if self._listed is not None:
             self._listed.add(reading.key)
-        return reading.version or _version(raw)
+        return reading.version
 
     def drop(self, raw: Bytes) -> str:
         """Remove an object."""
         reading = self._cache.read(self._kind, raw)
         if reading.key is not None:
             self._cache.drop(self._kind, reading.key)
-        return reading.version or _version(raw)
+        return reading.version
 
     def complete(self) -> None:
         """Finish the new state: remove objects that it does not have."""
@@ -165,12 +165,3 @@ class KindSink:
         if self._listed is not None:
             self._cache.drop_others(self._kind, self._listed)
             self._listed = None
-
-
-def _version(raw: Bytes) -> str:
-    """Return the resourceVersion of an object that may be invalid otherwise."""
-    try:
-        meta = msgspec.json.decode(raw, type=ApiObject).metadata
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return ""
-    return (meta.resource_version or "") if meta is not None else ""

@@ -75,7 +75,8 @@ class ObjectReader:
             return _unreadable(kind, raw, source, error)
         meta = decoded.metadata
         if meta is None or not meta.name:
-            return ParsedObject(None, None, warning=f"{source}: a {kind} without metadata.name is ignored")
+            version = (meta.resource_version or "") if meta is not None else ""
+            return ParsedObject(None, None, version, warning=f"{source}: a {kind} without metadata.name is ignored")
         try:
             row = self._pods.row(decoded, meta) if kind == "Pod" else _ROWS[kind](decoded, meta)
         except (SectionError, InstantError) as error:
@@ -132,10 +133,9 @@ def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationErr
     what, _, where = str(error).partition(" - at `$.")
     reason = f"{where.rstrip('`')}: {what}" if where else what
     loose = msgspec.json.decode(raw)
-    name = text_at(loose, "metadata", "name")
+    name, namespace, version = (text_at(loose, "metadata", key) for key in ("name", "namespace", "resourceVersion"))
     if not name:
-        return ParsedObject(None, None, warning=f"{source}: a {kind} that cannot be read is ignored: {reason}")
-    namespace, version = text_at(loose, "metadata", "namespace"), text_at(loose, "metadata", "resourceVersion")
+        return ParsedObject(None, None, version, warning=f"{source}: a {kind} that cannot be read is ignored: {reason}")
     meta = structs.ApiMeta(name, namespace, resource_version=version)
     return _make_stand_in(kind, meta, text_at(loose, "spec", "nodeName"), f"{source}: {title_of(kind, meta)}: {reason}")
 
