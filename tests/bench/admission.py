@@ -157,7 +157,9 @@ class World:
             folder = Path(text)
             for number, (_, bodies) in enumerate(self.questions.values()):
                 (folder / str(number)).write_bytes(msgspec.json.encode(bodies))
-            async with AdmissionServer(routes, _certified(folder), Address("127.0.0.1", 0), ServerLimits()) as server:
+            async with AdmissionServer(
+                routes, _certified(folder), Address("127.0.0.1", 0), ServerLimits()
+            ).listening() as server:
                 head = f"{'p50':>9} {'p99':>9} {'fixed p50':>10} {'p99':>9} {'p50 ÷':>6} {'p99 ÷':>6} {'a second':>9}"
                 print(f"  {'through HTTPS':<28} {'at once':>7} {head}")
                 for number, path in enumerate(self.questions):

@@ -95,7 +95,7 @@ class Replica:
                 mutation = PodMutator(placement_advisor, tuple, now)
                 async with AdmissionServer(
                     {"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)
-                ) as server:
+                ).listening() as server:
                     yield f"https://127.0.0.1:{server.address.port}/mutate"
             finally:
                 for work in works:

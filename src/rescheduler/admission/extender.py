@@ -15,7 +15,8 @@ import structlog
 from msgspec import Raw
 
 from rescheduler.admission.advisor import NO_ADVICE, PlacementAdvisor
-from rescheduler.admission.reviews import NotAPodError, RequestError, read_new_pod
+from rescheduler.admission.server import RequestError
+from rescheduler.admission.webhook import NotAPodError, read_new_pod
 from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import NewPod, PlacementAdvice
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import structlog
 from aiohttp import http_exceptions, web
 
 from rescheduler.admission.certificates import CertificateError, CertificateState, KeyPair, check
-from rescheduler.admission.reviews import RequestError
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import RereadFile, private_file
 from rescheduler.kube.errors import ClusterError
@@ -34,6 +32,16 @@ _JSON = "application/json"
 _HEALTHZ, _READYZ = "/healthz", "/readyz"
 _READS = ("GET", "HEAD")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class RequestError(Exception):
+    """A request that cannot be answered: the HTTP status it gets, why, and further headers."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers
 
 
 class Connections(web.Server):
@@ -100,7 +108,7 @@ class ServerLimits:
 
 
 class AdmissionServer:
-    """An async context manager that listens in the block. `ready` returns why it is not ready, or nothing.
+    """Listens in the block of `listening`. `ready` returns why it is not ready, or nothing.
 
     `report(route, status, seconds)` is called for every response; unknown paths count as the route "".
     """
@@ -114,25 +122,22 @@ class AdmissionServer:
     ) -> None:
         self._routes = dict(routes)
         self._tls = tls
-        self._wanted = address
+        self.address = address
+        """Where to listen, and in the block where it listens."""
         self._limits = limits or ServerLimits()
         self.ready: Callable[[], str] = lambda: ""
         self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
         self._held = 0  # bytes of bodies
         self._ending = False
-        self._http: Connections | None = None
-        self._listener: asyncio.Server | None = None
 
-    @property
-    def address(self) -> Address:
-        """The address it listens on."""
-        if self._listener is None or not self._listener.sockets:
-            raise RuntimeError("Server is used outside `async with`")
-        return Address(*self._listener.sockets[0].getsockname()[:2])
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[Self]:
+        """Listen in the block.
 
-    async def __aenter__(self) -> Self:
+        At its end no more connections are accepted. Those in use are closed after their next response, then idle ones.
+        """
         limits, secure = self._limits, self._tls is not None
-        self._http = Connections(
+        http = Connections(
             self._answer,
             limits.connections,
             access_log=None,
@@ -142,32 +147,35 @@ class AdmissionServer:
             lingering_time=min(2.0, limits.to_send),
         )
         try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                self._http,
-                *self._wanted,
+            listener = await asyncio.get_running_loop().create_server(
+                http,
+                *self.address,
                 ssl=self._tls,
                 ssl_handshake_timeout=limits.handshake if secure else None,
                 ssl_shutdown_timeout=limits.linger if secure else None,
             )
         except OSError as error:
-            host, port = self._wanted
+            host, port = self.address
             raise ClusterError(
                 f"cannot listen on {host}:{port}: {error.strerror}; configure another address"
             ) from error
-        return self
+        self.address = Address(*listener.sockets[0].getsockname()[:2])
+        try:
+            yield self
+        finally:
+            self._ending = True
+            listener.close()
+            await http.none_left(limits.linger)
+            http.pre_shutdown()
+            await http.shutdown(limits.drain)
+            # In TLS closing is a handshake, which not every client answers.
+            await http.none_left(2 * limits.linger)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Accept no more connections, close those in use after their next response, then close idle ones."""
-        assert self._http is not None and self._listener is not None  # noqa: S101, PT018 - as __aenter__ left it
-        self._ending = True
-        self._listener.close()
-        await self._http.none_left(self._limits.linger)
-        self._http.pre_shutdown()
-        await self._http.shutdown(self._limits.drain)
-        # In TLS closing is a handshake, which not every client answers.
-        await self._http.none_left(2 * self._limits.linger)
+    async def run(self) -> None:
+        """Serve the extender until cancelled."""
+        async with self.listening():
+            _log.info("extender listening without TLS", address=str(self.address))
+            await asyncio.get_running_loop().create_future()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         clock = asyncio.get_running_loop().time
@@ -391,7 +399,7 @@ class WebhookServer:
         server = AdmissionServer(self._routes, self._source.context, Address(*self._settings.bind), self._limits)
         server.ready = lambda: self.why_not() or self.knows()
         server.report = self.report
-        async with server:
+        async with server.listening():
             self._server = server
             _log.info("webhook listening", address=f"{server.address.host}:{server.address.port}")
             try:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -79,7 +78,7 @@ class AdmissionServices:
         if self._secure_server is not None:
             loops.append(self._secure_server)
         if self._plain_server is not None:
-            loops.append(_Listening(self._plain_server))
+            loops.append(self._plain_server)
         return loops
 
     @property
@@ -173,16 +172,6 @@ class AdmissionServices:
             if error.status != 403:
                 raise
             _log.debug("webhook registration not readable", why=error.message)
-
-
-@dataclass(frozen=True, slots=True)
-class _Listening:
-    server: AdmissionServer
-
-    async def run(self) -> None:
-        async with self.server:
-            _log.info("extender listening without TLS", address=str(self.server.address))
-            await asyncio.get_running_loop().create_future()
 
 
 def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.reviews import RequestError
+from rescheduler.admission.server import RequestError
 from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json

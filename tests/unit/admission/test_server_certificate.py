@@ -65,7 +65,7 @@ def with_rsa(authority: KeyPair) -> KeyPair:
 @asynccontextmanager
 async def serving(world: World) -> AsyncIterator[str]:
     assert await world.source.refresh()
-    async with AdmissionServer({"/echo": bytes}, world.source.context, Address(HOST, 0)) as server:
+    async with AdmissionServer({"/echo": bytes}, world.source.context, Address(HOST, 0)).listening() as server:
         yield f"https://{HOST}:{server.address.port}"
 
 

@@ -141,7 +141,7 @@ async def test_many_reviews_of_garbage() -> None:
     sizes: list[int] = []
     numbers = iter(range(REVIEWS))
     rng = Random(6)
-    async with AdmissionServer(routes(), None, Address(HOST, 0), ServerLimits(body=LARGEST)) as server:
+    async with AdmissionServer(routes(), None, Address(HOST, 0), ServerLimits(body=LARGEST)).listening() as server:
         port = server.address.port
 
         async def caller() -> None:
@@ -195,7 +195,7 @@ async def test_noise_where_a_handshake_should_be(caplog: pytest.LogCaptureFixtur
     rng = Random(7)
     async with AdmissionServer(
         {"/echo": bytes}, source.context, Address(HOST, 0), ServerLimits(handshake=60.0)
-    ) as server:
+    ).listening() as server:
         for number in range(300):
             reader, writer = await asyncio.open_connection(HOST, server.address.port)
             writer.write(rng.choice([b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/1.1\r\n\r\n"]))

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from kubemini.patches import apply_json_patch
 from rescheduler.admission.advisor import PlacementAdvisor
-from rescheduler.admission.reviews import RequestError
+from rescheduler.admission.server import RequestError
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
