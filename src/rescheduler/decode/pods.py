@@ -13,7 +13,17 @@ from msgspec import Raw
 from rescheduler.decode import sections, structs
 from rescheduler.decode.sections import SectionCache
 from rescheduler.model.labels import DO_NOT_DISRUPT, OWN_PREFIX, PREFIX, SELECTED_NODE, is_relevant
-from rescheduler.model.objects import HEALTHY, NOTHING, ContainerState, Owner, Pod, PodCondition, PodFailure, PodHealth
+from rescheduler.model.objects import (
+    HEALTHY,
+    NOTHING,
+    SYSTEM_PRIORITIES,
+    ContainerState,
+    Owner,
+    Pod,
+    PodCondition,
+    PodFailure,
+    PodHealth,
+)
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
@@ -101,7 +111,6 @@ def _terminated_state(state: structs.ApiTerminated, part: str) -> ContainerState
     return ContainerState(state.reason or "", state.exit_code or 0, part)
 
 
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _RELEVANT = (
     *(PREFIX.encode(), f'"{OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
     *(SELECTED_NODE.encode(), b'"descheduler.alpha.kubernetes.io/', b'"cluster-autoscaler.kubernetes.io/'),
@@ -152,7 +161,7 @@ class PodDecoder:
             owner=self._owner(meta.owner_references),
             priority=spec.priority
             if spec.priority is not None
-            else _SYSTEM_PRIORITIES.get(spec.priority_class_name or "", 0),
+            else SYSTEM_PRIORITIES.get(spec.priority_class_name or "", 0),
             phase=self._intern(phase),
             ready=is_ready(status.conditions, default=phase == "Running"),
             created=sections.instant(meta.creation_timestamp),

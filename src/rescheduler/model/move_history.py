@@ -97,11 +97,10 @@ def backoff_after(bad: int, policy: Policy) -> float:
 
 def longest_streak(policy: Policy) -> int:
     """The number of bad moves in a row that leads to the longest back-off; more make no difference."""
-    return next(bad for bad in range(1, _DOUBLINGS + 1) if _is_longest(bad, policy))
-
-
-def _is_longest(bad: int, policy: Policy) -> bool:
-    return bad == _DOUBLINGS or policy.cool_down <= 0 or backoff_after(bad, policy) >= policy.outcomes.longest_rest
+    if policy.cool_down <= 0:
+        return 1
+    longest = policy.outcomes.longest_rest
+    return next((bad for bad in range(1, _DOUBLINGS) if backoff_after(bad, policy) >= longest), _DOUBLINGS)
 
 
 def format_gains(predicted: float | None, realised: float | None) -> str:

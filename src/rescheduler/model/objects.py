@@ -17,6 +17,8 @@ from rescheduler.model.selector import Labels, Selector
 from rescheduler.model.shape import NodeTerm, Requests, Shape, Taint
 
 NOTHING: Mapping[str, str] = {}
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The PriorityClasses that every cluster has."""
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):

@@ -27,11 +27,11 @@ class Method(StrEnum):
     """A pod that has ended is deleted; its controller decides whether to replace it."""
 
 
-class _Struct(msgspec.Struct, frozen=True, rename="camel"):
-    """Base: camelCase in the plan format."""
+class CamelStruct(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of what is written as documents: camelCase there."""
 
 
-class Move(_Struct, frozen=True):
+class Move(CamelStruct, frozen=True):
     """One pod, from one node to another; or one that has ended and is removed, and then `target` is empty."""
 
     namespace: str
@@ -50,7 +50,7 @@ class Move(_Struct, frozen=True):
     """By how many percentage points the busier of the two nodes becomes less busy; None in plans of older versions."""
 
 
-class Rejection(_Struct, frozen=True):
+class Rejection(CamelStruct, frozen=True):
     """A pod that a strategy proposed and that is not moved: which guard refuses it, and why."""
 
     namespace: str
@@ -61,7 +61,7 @@ class Rejection(_Struct, frozen=True):
     node: str = ""
 
 
-class LoadDistribution(_Struct, frozen=True):
+class LoadDistribution(CamelStruct, frozen=True):
     """The distribution of one resource's utilisation over nodes, in per cent of allocatable."""
 
     max: float
@@ -70,7 +70,7 @@ class LoadDistribution(_Struct, frozen=True):
     stddev: float
 
 
-class NodeLoad(_Struct, frozen=True):
+class NodeLoad(CamelStruct, frozen=True):
     """One node's utilisation, in per cent of allocatable."""
 
     node: str
@@ -85,7 +85,7 @@ class NodeLoad(_Struct, frozen=True):
     """As `ClusterLoad.others`, in that order; None where the node has nothing of it."""
 
 
-class ClusterLoad(_Struct, frozen=True):
+class ClusterLoad(CamelStruct, frozen=True):
     """The load of the worker nodes."""
 
     cpu: LoadDistribution
@@ -99,7 +99,7 @@ class ClusterLoad(_Struct, frozen=True):
     """Of each node pool of the configuration."""
 
 
-class Plan(_Struct, frozen=True):
+class Plan(CamelStruct, frozen=True):
     """The outcome of one planning cycle."""
 
     moves: tuple[Move, ...]

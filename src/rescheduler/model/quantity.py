@@ -52,23 +52,10 @@ def parse_quantity(text: str | int | float) -> Fraction:
     return number
 
 
-def milli(text: str | int | float) -> int:
-    """Thousandths, rounded up: how CPU is counted."""
-    return _rounded_up(text, 1000)
-
-
-def value(text: str | int | float) -> int:
-    """Whole units, rounded up: how everything but CPU is counted."""
-    return _rounded_up(text, 1)
-
-
 def amount(resource: str, text: str | int | float) -> int:
-    """The number that the scheduler counts for this resource."""
-    return milli(text) if resource == "cpu" else value(text)
-
-
-def _rounded_up(text: str | int | float, per_unit: int) -> int:
-    """Round up. Whole numbers skip the fractions: measurements have hundreds of thousands of distinct ones."""
+    """The number that the scheduler counts for this resource: thousandths of a CPU, whole units of all others."""
+    per_unit = 1000 if resource == "cpu" else 1
+    # Whole numbers skip the fractions: measurements have hundreds of thousands of distinct ones.
     found = _PLAIN.fullmatch(text) if isinstance(text, str) else None
     scale = _SUFFIXES.get(found[2]) if found is not None else None
     if found is None or scale is None:

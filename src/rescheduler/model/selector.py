@@ -87,10 +87,6 @@ class Selector:
         """Whether every requirement holds."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
-    def and_also(self, *more: Requirement) -> Selector:
-        """This selector with more requirements."""
-        return selector_of((*self.requirements, *more))
-
     def __str__(self) -> str:
         return ",".join(str(requirement) for requirement in self.requirements)
 

@@ -47,7 +47,8 @@ def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[PodMigra
         return snapshot
     pods = snapshot.pods
     if going:
-        nodes, copies = frozenset(node.name for node in snapshot.nodes), _replacements(going.values())
+        nodes = frozenset(node.name for node in snapshot.nodes)
+        copies = {(each.namespace, copy.name) for each in going.values() if (copy := each.status.replacement)}
         there = {
             key: pod for pod in pods if (key := (pod.namespace, pod.name)) in copies and _counts_already(pod, nodes)
         }
@@ -97,12 +98,6 @@ def _stands(migration: PodMigration, original: Pod | None, there: dict[_Key, Pod
     if known is not None and (migration.namespace, known.name) in there:
         return True
     return original is not None and (migration.status.pod_uid or original.uid) == original.uid and bool(original.node)
-
-
-def _replacements(migrations: Iterable[PodMigration]) -> frozenset[_Key]:
-    """Find namespace and name of the replacements."""
-    found = ((each.namespace, each.status.replacement) for each in migrations)
-    return frozenset((namespace, copy.name) for namespace, copy in found if copy is not None)
 
 
 def _counts_already(copy: Pod, nodes: frozenset[str]) -> bool:

@@ -11,13 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
-import msgspec
-
 from rescheduler.model.labels import EvictionCost, eviction_cost
 from rescheduler.model.migration import encode_value
 from rescheduler.model.move_history import MoveBackoff, MoveHistory, PastMove
 from rescheduler.model.objects import Pod
-from rescheduler.model.plan import API_VERSION, Method, Move, Plan, Rejection
+from rescheduler.model.plan import API_VERSION, CamelStruct, Method, Move, Plan, Rejection
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.strategy_traits import is_mandatory
@@ -39,11 +37,7 @@ class PodOutcome(StrEnum):
     NOT_PROPOSED = "notProposed"
 
 
-class _Struct(msgspec.Struct, frozen=True, rename="camel"):
-    """Base: camelCase in documents."""
-
-
-class NodeFit(_Struct, frozen=True):
+class NodeFit(CamelStruct, frozen=True):
     """Whether a node could take the pod (no predicate refuses), and its utilisation with the pod, in per cent."""
 
     node: str
@@ -54,7 +48,7 @@ class NodeFit(_Struct, frozen=True):
     memory: float
 
 
-class RefusalGroup(_Struct, frozen=True):
+class RefusalGroup(CamelStruct, frozen=True):
     """Nodes that refuse the pod for the same reason."""
 
     predicate: str
@@ -62,7 +56,7 @@ class RefusalGroup(_Struct, frozen=True):
     nodes: tuple[str, ...]
 
 
-class Explanation(_Struct, frozen=True, kw_only=True):
+class Explanation(CamelStruct, frozen=True, kw_only=True):
     """All that is known about moving one pod, in the order of the document."""
 
     namespace: str

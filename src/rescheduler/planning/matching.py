@@ -42,7 +42,7 @@ def subjects_of(term: PodTerm, holder_namespace: str) -> Subjects | None:
 class DomainCounts:
     """Counts pods in each domain of a topology key, on eligible nodes."""
 
-    __slots__ = ("counts", "domain", "eligible", "total")
+    __slots__ = ("counts", "domain", "eligible")
 
     def __init__(self, columns: Columns, key: str, eligible: Mask | None = None) -> None:
         self.domain = columns.domains(key)
@@ -50,7 +50,6 @@ class DomainCounts:
             len(columns.domain_values(key)) + 1, np.int32
         )  # the last place takes nodes without the key
         self.eligible = eligible
-        self.total = 0
 
     def add(self, at: Indexes) -> None:
         """Count pods on these nodes."""
@@ -58,13 +57,11 @@ class DomainCounts:
         if self.eligible is not None:
             at = at[self.eligible[at]]
         np.add.at(self.counts, self.domain[at], 1)
-        self.total += len(at)
 
     def add_at(self, node: int, delta: int) -> None:
         """Count a pod that came to a node or left it."""
         if self.eligible is None or self.eligible[node]:
             self.counts[self.domain[node]] += delta
-            self.total += delta
 
     def at_nodes(self) -> Indexes:
         """[N]: the count of each node's domain; 0 for nodes without the key."""

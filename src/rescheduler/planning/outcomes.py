@@ -46,7 +46,7 @@ def find_undone(
             newest_first = reversed(range(len(gone)))
             undone = next((at for at in newest_first if _undoes(later, gone[at], policy.outcomes.longest_rest)), None)
             if undone is not None:
-                found.add(_key(gone.pop(undone)))
+                found.add(gone.pop(undone).key)
             ways[later.status.source, later.status.target].append(later)
     return found
 
@@ -81,9 +81,9 @@ def find_needed(migrations: Iterable[PodMigration], policy: Policy, assess_after
     twice the cool-down, since nothing can undo them before it is over. All of them: for the cool-down.
     """
     known = list(migrations)
-    found = {_key(each) for each in known if _is_unassessed(each) and _age(each, now) < assess_after + _HOW_LATE}
-    found |= {_key(each) for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
-    found |= {_key(each) for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
+    found = {each.key for each in known if _is_unassessed(each) and _age(each, now) < assess_after + _HOW_LATE}
+    found |= {each.key for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
+    found |= {each.key for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
     for key, memory in move_histories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.until + (rest.until - memory.ended):
@@ -119,10 +119,6 @@ def _has_paid(migration: PodMigration) -> bool:
 
 def _age(migration: PodMigration, now: float) -> float:
     return now - (migration.status.completion_time or 0.0)
-
-
-def _key(migration: PodMigration) -> ObjectKey:
-    return migration.namespace, migration.name
 
 
 def _undoes(later: PodMigration, earlier: PodMigration, longest: float) -> bool:
@@ -247,7 +243,7 @@ def assess_outcomes(
 ) -> list[MoveOutcome]:
     """Assess completed migrations that are due, in the cluster as it is now; `known` are all migrations."""
     assessment = _Assessment(snapshot, policy, [*known, *due])
-    return [structs.replace(assessment.outcome(each, back=_key(each) in returned), assessed_time=now) for each in due]
+    return [structs.replace(assessment.outcome(each, back=each.key in returned), assessed_time=now) for each in due]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +260,7 @@ class _Assessment:
     """The cluster as it is now, and where the pods are that were moved."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy, known: Iterable[PodMigration]) -> None:
-        done = {_key(each): each for each in known if each.status.phase is Phase.COMPLETED}
+        done = {each.key: each for each in known if each.status.phase is Phase.COMPLETED}
         names = {(each.namespace, each.status.replacement.name) for each in done.values() if each.status.replacement}
         pods = {key: pod for pod in snapshot.pods if (key := (pod.namespace, pod.name)) in names}
         self._trips: dict[ObjectKey, _Trip] = {}
@@ -280,7 +276,7 @@ class _Assessment:
 
     def outcome(self, migration: PodMigration, *, back: bool) -> MoveOutcome:
         """Assess one of them."""
-        trip = self._trips.get(_key(migration))
+        trip = self._trips.get(migration.key)
         if back or (trip is not None and trip.pod.node == trip.home):
             return MoveOutcome(OutcomeVerdict.CAME_BACK, 0.0)
         gained = self._realised.gain(trip.pod, trip.home, self._since(trip)) if trip is not None else None
@@ -307,7 +303,7 @@ def _plan_order(migration: PodMigration) -> tuple[float, float, float, ObjectKey
         created,
         progress.start_time or progress.completion_time or 0.0,
         progress.completion_time or 0.0,
-        _key(migration),
+        migration.key,
     )
 
 

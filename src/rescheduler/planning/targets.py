@@ -6,14 +6,14 @@ preferences of pods (node affinity) and nodes (PreferNoSchedule).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits
-from rescheduler.model.shape import Shape
 from rescheduler.planning.api import PodMove, Strategy
 from rescheduler.planning.budgets import Budgets
 from rescheduler.planning.columns import Columns, Floats, Mask
@@ -33,7 +33,7 @@ class TargetRanking:
         self._columns = columns
         self._view = view
         self._masks = masks
-        self._preferences: dict[int, Floats | None] = {}
+        self._preference: Callable[[int], Floats | None] = cache(self._compute_preference)
         self._per_threshold: Floats = 100.0 / np.maximum(view.thresholds, 1e-9)
         self.heat: Floats = (view.utilisation * self._per_threshold).max(axis=0, initial=0.0)
         """[N]: the use of the scarcest resource, in per cent of its threshold."""
@@ -44,17 +44,12 @@ class TargetRanking:
 
     def cost(self, pod: int) -> Floats:
         """[N]: lower is better."""
-        preference = self._preference(pod)
+        preference = self._preference(int(self._columns.pod_shape[pod]))
         return self.heat if preference is None else self.heat + preference
 
-    def _preference(self, pod: int) -> Floats | None:
-        """[N]: what soft rules of the pod and the nodes add to the cost; None if there are none."""
-        number = int(self._columns.pod_shape[pod])
-        if number not in self._preferences:
-            self._preferences[number] = self._compute_preference(self._columns.shapes[number])
-        return self._preferences[number]
-
-    def _compute_preference(self, shape: Shape) -> Floats | None:
+    def _compute_preference(self, number: int) -> Floats | None:
+        """[N]: what soft rules of pods of this shape and of the nodes add to the cost; None if there are none."""
+        shape = self._columns.shapes[number]
         discouraged = self._masks.discouraged(shape)
         if not shape.preferred_nodes and not discouraged.any():
             return None

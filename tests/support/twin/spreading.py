@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescheduler.model.objects import Node, Pod
-from rescheduler.model.selector import Operator, Requirement, Selector
+from rescheduler.model.selector import Operator, Requirement, Selector, selector_of
 from rescheduler.model.shape import SpreadConstraint
 from tests.support.twin.nodes import matches_affinity, tolerates_taints
 from tests.support.twin.world import World
@@ -51,7 +51,9 @@ def fill_selector(holder: Pod, constraint: SpreadConstraint) -> Selector | None:
     if constraint.selector is None:
         return None
     keys = [key for key in constraint.match_label_keys if key in holder.labels]
-    return constraint.selector.and_also(*(Requirement(key, Operator.IN, (holder.labels[key],)) for key in keys))
+    return selector_of(
+        (*constraint.selector.requirements, *(Requirement(key, Operator.IN, (holder.labels[key],)) for key in keys))
+    )
 
 
 def _constraint_holds(world: World, pod: Pod, node: Node, constraint: SpreadConstraint) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.quantity import MAX, QuantityError, amount, milli, parse_quantity, value
+from rescheduler.model.quantity import MAX, QuantityError, amount, parse_quantity
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -82,37 +82,37 @@ def test_a_truth_value_is_no_quantity_even_after_the_number_that_equals_it(numbe
 
 @pytest.mark.parametrize(("text", "thousandths"), [("1", 1000), ("100m", 100), ("0.1", 100), ("1e3", 10**6), (2, 2000)])
 def test_cpu_is_counted_in_thousandths(text: str | int, thousandths: int) -> None:
-    assert milli(text) == amount("cpu", text) == thousandths
+    assert amount("cpu", text) == thousandths
 
 
 @pytest.mark.parametrize("text", ["0.0001", "1u", "1n", "1e-12", "0.1m"])
 def test_a_trace_of_cpu_is_a_thousandth(text: str) -> None:
-    assert milli(text) == 1
+    assert amount("cpu", text) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "units"), [("0.1", 1), ("100m", 1), ("1.1", 2), ("1500m", 2), ("1Ki", 1024), ("0", 0)]
 )
 def test_everything_else_is_counted_in_whole_units_rounded_up(text: str, units: int) -> None:
-    assert value(text) == amount("memory", text) == amount("example.com/gpu", text) == units
+    assert amount("memory", text) == amount("example.com/gpu", text) == units
 
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "8Ei", "10E", "1e30", "1e99999999999", "9" * 60])
 def test_what_is_beyond_64_bits_is_capped(text: str) -> None:
-    assert value(text) == milli(text) == MAX == 2**63 - 1
+    assert amount("memory", text) == amount("cpu", text) == MAX == 2**63 - 1
 
 
 def test_the_greatest_64_bit_number_is_itself() -> None:
-    assert value("9223372036854775807") == MAX
-    assert milli("9223372036854775807m") == MAX
+    assert amount("memory", "9223372036854775807") == MAX
+    assert amount("cpu", "9223372036854775807m") == MAX
 
 
 def test_an_exponent_far_below_zero_still_asks_for_something() -> None:
-    assert value("1e-99999999999") == milli("1e-99999999999") == 1
+    assert amount("memory", "1e-99999999999") == amount("cpu", "1e-99999999999") == 1
 
 
 def test_zero_with_any_exponent_is_zero() -> None:
-    assert value("0e99999999999") == milli("0e-99999999999") == 0
+    assert amount("memory", "0e99999999999") == amount("cpu", "0e-99999999999") == 0
 
 
 def test_leading_zeros_of_an_exponent_mean_nothing() -> None:
@@ -121,7 +121,7 @@ def test_leading_zeros_of_an_exponent_mean_nothing() -> None:
 
 def test_a_number_of_thousands_of_digits_is_refused_not_choked_on() -> None:
     with pytest.raises(QuantityError, match="not a quantity"):
-        value("9" * 5000)
+        amount("memory", "9" * 5000)
 
 
 @given(
@@ -133,8 +133,8 @@ def test_any_number_with_any_suffix_is_exact(whole: int, decimals: str, suffix: 
     exact = (whole + Fraction(int(decimals or "0"), 10 ** len(decimals))) * SUFFIXES[suffix]
     text = f"{whole}.{decimals}{suffix}" if decimals else f"{whole}{suffix}"
     assert parse_quantity(text) == exact
-    assert value(text) == min(-(-exact.numerator // exact.denominator), MAX)
-    assert milli(text) == min(-(-exact.numerator * 1000 // exact.denominator), MAX)
+    assert amount("memory", text) == min(-(-exact.numerator // exact.denominator), MAX)
+    assert amount("cpu", text) == min(-(-exact.numerator * 1000 // exact.denominator), MAX)
 
 
 @given(number=st.integers(0, 10**6), exponent=st.integers(-12, 15), letter=st.sampled_from("eE"))

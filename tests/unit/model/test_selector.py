@@ -141,7 +141,7 @@ def test_nothing_asked_matches_everything() -> None:
 
 def test_a_narrowed_selector_asks_for_more_and_leaves_the_first_as_it_was() -> None:
     first = parse_selector("app=web")
-    both = first.and_also(requirement("tier", "In", ["front"]))
+    both = selector_of((*first.requirements, requirement("tier", "In", ["front"])))
     assert str(both) == "app=web,tier=front"
     assert str(first) == "app=web"
 

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from rescheduler.model.objects import Pod
+from rescheduler.model.objects import SYSTEM_PRIORITIES, Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
-
-_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class PriorityThresholdGuard(Guard):
@@ -23,7 +21,7 @@ class PriorityThresholdGuard(Guard):
                 if pod.priority >= threshold
                 else ""
             )
-        known = context.snapshot.priority_classes.get(threshold, _BUILT_IN.get(threshold))
+        known = context.snapshot.priority_classes.get(threshold, SYSTEM_PRIORITIES.get(threshold))
         if known is None:
             return f"PriorityClass {threshold}, which filters.priorityThreshold names, is not known"
         return (

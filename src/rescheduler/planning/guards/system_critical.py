@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from rescheduler.model.objects import Pod
+from rescheduler.model.objects import SYSTEM_PRIORITIES, Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
-SYSTEM_CRITICAL = 2_000_000_000
+_LEAST = min(SYSTEM_PRIORITIES.values())
 
 
 class SystemCriticalGuard(Guard):
@@ -14,4 +14,4 @@ class SystemCriticalGuard(Guard):
     on_recovery = True
 
     def objection(self, pod: Pod, context: GuardContext) -> str:
-        return f"its priority {pod.priority} is system-critical" if pod.priority >= SYSTEM_CRITICAL else ""
+        return f"its priority {pod.priority} is system-critical" if pod.priority >= _LEAST else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -30,8 +31,8 @@ class RequiredPodAntiAffinity(Predicate):
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
         self._carried: dict[tuple[Subjects, str], DomainCounts] = {}
-        self._against: dict[int, list[DomainCounts]] = {}
-        self._avoided: dict[tuple[int, str], list[tuple[PodTerm, DomainCounts]]] = {}
+        self._avoiding: Callable[[int], list[DomainCounts]] = cache(self._counts_of_avoiding)
+        self._avoided: Callable[[int, str], list[tuple[PodTerm, DomainCounts]]] = cache(self._counts_of_avoided)
 
     @cached_property
     def _index(self) -> RuleIndex[tuple[Subjects, str]]:
@@ -56,25 +57,21 @@ class RequiredPodAntiAffinity(Predicate):
                 index.add(frozenset({subjects}), rule)
             self._following.count(carrier, self._carried[rule])
 
-    def _counts_of_avoiding(self, pod: int) -> list[DomainCounts]:
-        """Count the pods that must avoid this one."""
-        group = int(self._columns.pod_group[pod])
-        if group not in self._against:
-            rules = self._index.rules_for(*self._columns.groups[group])
-            self._against[group] = [self._carried[rule] for rule in rules]
-        return self._against[group]
+    def _counts_of_avoiding(self, group: int) -> list[DomainCounts]:
+        """Count the pods that must avoid those of a group."""
+        return [self._carried[rule] for rule in self._index.rules_for(*self._columns.groups[group])]
 
-    def _counts_of_avoided(self, pod: int) -> list[tuple[PodTerm, DomainCounts]]:
-        """Count the pods that this one must avoid."""
-        key = (int(self._columns.pod_shape[pod]), self._columns.pods[pod].namespace)
-        if key not in self._avoided:
-            resolved = ((term, subjects_of(term, key[1])) for term in self._columns.shape(pod).anti_affinity)
-            avoided = [(t, self._matching.counts([s], t.topology_key)) for t, s in resolved if s is not None]
-            self._avoided[key] = avoided
-        return self._avoided[key]
+    def _counts_of_avoided(self, shape: int, namespace: str) -> list[tuple[PodTerm, DomainCounts]]:
+        """Count the pods that those of a shape must avoid."""
+        resolved = ((term, subjects_of(term, namespace)) for term in self._columns.shapes[shape].anti_affinity)
+        return [(t, self._matching.counts([s], t.topology_key)) for t, s in resolved if s is not None]
+
+    def _avoided_by(self, pod: int) -> list[tuple[PodTerm, DomainCounts]]:
+        return self._avoided(int(self._columns.pod_shape[pod]), self._columns.pods[pod].namespace)
 
     def mask(self, pod: int) -> Mask | None:
-        found = [*self._counts_of_avoiding(pod), *(counts for _, counts in self._counts_of_avoided(pod))]
+        avoiding = self._avoiding(int(self._columns.pod_group[pod]))
+        found = [*avoiding, *(counts for _, counts in self._avoided_by(pod))]
         if not found:
             return None
         refused = np.zeros(len(self._columns.nodes), np.bool_)
@@ -83,7 +80,7 @@ class RequiredPodAntiAffinity(Predicate):
         return ~refused
 
     def reason(self, pod: int, node: int) -> str:
-        for term, counts in self._counts_of_avoided(pod):
+        for term, counts in self._avoided_by(pod):
             if counts.at_nodes()[node]:
                 return f"its anti-affinity to pods with {term.selector} in the same {term.topology_key}"
         return "a pod there has an anti-affinity to it"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -28,7 +30,8 @@ class ClaimRule(Predicate):
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
-        self._known: dict[tuple[str, str], tuple[Mask, str]] = {}
+        self.allowed: Callable[[str, str], tuple[Mask, str]] = cache(self._allowed)
+        """Finds where a claim (namespace, name) lets its pod be, and the reason elsewhere."""
 
     def mask(self, pod: int) -> Mask | None:
         row = self._columns.pods[pod]
@@ -44,12 +47,8 @@ class ClaimRule(Predicate):
         verdicts = (self.allowed(row.namespace, name) for name in self._columns.shape(pod).claims)
         return next(why for mask, why in verdicts if not mask[node])
 
-    def allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
-        """Find where one claim lets its pod be, and the reason elsewhere."""
-        key = (namespace, name)
-        if key not in self._known:
-            self._known[key] = self._where(name, self._columns.snapshot.claims.get(key))
-        return self._known[key]
+    def _allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
+        return self._where(name, self._columns.snapshot.claims.get((namespace, name)))
 
     @abstractmethod
     def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:

@@ -8,13 +8,13 @@ TopologySpread only, and cost nothing otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.selector import Labels, Operator, Requirement, Selector
+from rescheduler.model.selector import Labels, Operator, Requirement, Selector, selector_of
 from rescheduler.model.shape import Shape, SpreadConstraint
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.matching import DomainCounts, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
@@ -95,8 +95,9 @@ class Constraints:
         self._masks = context.node_masks
         self._hard = hard
         self._known: dict[_Identity, Constraint] = {}
-        self._own: dict[Pair, list[tuple[Constraint, bool]]] = {}
-        self._touched: dict[int, list[Constraint]] = {}
+        self.constraints_of: Callable[[Pair], list[tuple[Constraint, bool]]] = cache(self._find_own)
+        """Lists those of pods of a shape and group, and whether each counts its owner itself."""
+        self._counting: Callable[[int], list[Constraint]] = cache(self._find_counting)
 
     def of(self, shape: Shape, namespace: str, labels: Labels) -> list[Constraint]:
         """List those of a pod with this shape and these labels; those that match no pod count 0."""
@@ -124,23 +125,18 @@ class Constraints:
             self._known[identity] = Constraint(spread, subjects, counts, present)
         return self._known[identity]
 
-    def constraints_of(self, pair: Pair) -> list[tuple[Constraint, bool]]:
-        """List those of pods of this shape and group, and whether each counts its owner itself."""
-        if pair not in self._own:
-            shape, group = self._columns.shapes[pair[0]], self._columns.groups[pair[1]]
-            found = zip(self.of(shape, *group), self._among(shape), strict=True)
-            self._own[pair] = [(constraint, _counts_itself(spread, group[1])) for constraint, spread in found]
-        return self._own[pair]
+    def _find_own(self, pair: Pair) -> list[tuple[Constraint, bool]]:
+        shape, group = self._columns.shapes[pair[0]], self._columns.groups[pair[1]]
+        found = zip(self.of(shape, *group), self._among(shape), strict=True)
+        return [(constraint, _counts_itself(spread, group[1])) for constraint, spread in found]
 
     def counting(self, pod: int) -> list[Constraint]:
         """List those in the whole cluster that count this pod, wherever it is."""
-        group = int(self._columns.pod_group[pod])
-        if group not in self._touched:
-            found: dict[Constraint, None] = {}
-            for pair, position in self._index.rules_for(*self._columns.groups[group]):
-                found[self.constraints_of(pair)[position][0]] = None
-            self._touched[group] = list(found)
-        return self._touched[group]
+        return self._counting(int(self._columns.pod_group[pod]))
+
+    def _find_counting(self, group: int) -> list[Constraint]:
+        rules = self._index.rules_for(*self._columns.groups[group])
+        return [*dict.fromkeys(self.constraints_of(pair)[position][0] for pair, position in rules)]
 
     def rule_owners(self) -> Iterator[RuleOwners]:
         """List the pods that have any, by shape and group."""
@@ -164,7 +160,7 @@ def spread_subjects(spread: SpreadConstraint, namespace: str, labels: Labels) ->
     """
     selector = spread.selector or Selector()
     filled = [Requirement(k, Operator.IN, (labels[k],)) for k in spread.match_label_keys if k in labels]
-    narrowed = selector.and_also(*filled) if filled else selector
+    narrowed = selector_of((*selector.requirements, *filled)) if filled else selector
     counts_anyone = spread.selector is not None and narrowed.requirements
     return Subjects(narrowed if counts_anyone else NO_PODS, frozenset({namespace}))
 
