@@ -48,7 +48,6 @@ LONELY: PolicyOptions = {"allow": ["single_replica"]}
 class Leaving(Strategy[StrategySettings]):
     """Wants everything off node a."""
 
-    name = "Leaving"
     order = 0
 
     def propose(self, view: View) -> Proposals:

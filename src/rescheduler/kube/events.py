@@ -18,7 +18,7 @@ import structlog
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import FIELD_MANAGER, path_of
+from rescheduler.kube.objects import FIELD_MANAGER, api_version_of, path_of
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 
@@ -89,7 +89,7 @@ def _name(event: ObjectEvent) -> str:
 
 def _reference(subject: Subject) -> Json:
     found = {
-        "apiVersion": subject.api_version,
+        "apiVersion": api_version_of(subject.kind),
         "kind": subject.kind,
         "namespace": subject.namespace,
         "name": subject.name,

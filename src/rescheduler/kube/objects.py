@@ -37,6 +37,11 @@ _RESOURCES = READ | {
 }
 
 
+def api_version_of(kind: str) -> str:
+    """Return the apiVersion of a kind; empty for one that is unknown."""
+    return _RESOURCES[kind].api_version if kind in _RESOURCES else ""
+
+
 def path_of(kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
     """Return the path of an object, or of all objects of a kind in a namespace."""
     root, _, plural = _RESOURCES[kind].path.rpartition("/")

@@ -13,20 +13,6 @@ from rescheduler.model.move_history import format_gains, is_bad, is_by_choice
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 
-_API_VERSIONS = {
-    "Pod": "v1",
-    "Node": "v1",
-    "ConfigMap": "v1",
-    "Lease": "coordination.k8s.io/v1",
-    "Deployment": "apps/v1",
-    "ReplicaSet": "apps/v1",
-    "StatefulSet": "apps/v1",
-    "DaemonSet": "apps/v1",
-    "Job": "batch/v1",
-    "CronJob": "batch/v1",
-    "PodMigration": "rescheduler.io/v1alpha1",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -36,11 +22,6 @@ class Subject:
     namespace: str
     name: str
     uid: str = ""
-
-    @property
-    def api_version(self) -> str:
-        """Empty for an unknown kind."""
-        return _API_VERSIONS.get(self.kind, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,6 @@ _MARKED_LABELS = (labels.MIGRATION_ID, labels.MIGRATION_STATUS, labels.MIGRATION
 class Mark(Step):
     """Labels the original and annotates its workload, so that people and guards see that a move is under way."""
 
-    name = "Mark"
-
     def enter(self, context: StepContext) -> MigrationStatus:
         """Record whose annotations are to be cleaned: they outlast the ReplicaSet, when there is a rollout."""
         workload, progress = workload_of(context), context.migration.status
@@ -100,7 +98,6 @@ class Mark(Step):
 class Finish(Step):
     """Removes the labels of a running move; the replacement keeps a trace of the finished one."""
 
-    name = "Finish"
     needs = frozenset({ObservedPart.REPLICA_SETS})
 
     def look(self, context: StepContext) -> Outlook:

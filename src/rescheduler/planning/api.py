@@ -98,6 +98,7 @@ class Strategy(ABC, Generic[Own_co]):
     """One reason to move pods."""
 
     name: ClassVar[str]
+    """What configurations, plans and PodMigrations call it: the name of the class."""
     order: ClassVar[int]
     """Strategies run in this order: what must be done comes before what would be nice."""
 
@@ -116,8 +117,8 @@ class Strategy(ABC, Generic[Own_co]):
         for base in vars(cls).get("__orig_bases__", ()):
             if get_origin(base) is Strategy:
                 (cls.settings_type,) = get_args(base)
-        if "name" in vars(cls):
-            declare(cls.name, StrategyTraits(cls.mandatory, cls.can_undo, cls.for_gain))
+        cls.name = cls.__name__
+        declare(cls.name, StrategyTraits(cls.mandatory, cls.can_undo, cls.for_gain))
 
     def __init__(self, settings: Own_co, pool: str | None = None) -> None:
         self.settings = settings

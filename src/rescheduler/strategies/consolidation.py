@@ -146,7 +146,6 @@ class Consolidation(Strategy[ConsolidationSettings]):
     cannot run for the same nodes. Each node pool is packed separately.
     """
 
-    name = "Consolidation"
     order = 400
 
     def propose(self, view: View) -> Proposals:
@@ -230,16 +229,15 @@ class Consolidation(Strategy[ConsolidationSettings]):
             used[:, node] -= view.columns.requests(pod)
         most, idle = use.max(axis=0), self._within_limits(view, use, used) & nodes_in_use(view) & ~bound
         found = [
-            (-self.settings.price(view.nodes[node]) / self._disturbance(view, node), most[node], node)
+            (-self._saving(view, node), most[node], node)
             for node in np.flatnonzero(idle).tolist()
             if not view.nodes[node].kept
         ]
         return [node for *_, node in sorted(found)]
 
-    @staticmethod
-    def _disturbance(view: View, node: int) -> float:
-        """Return the effort of emptying a node: 1 a move, 2 an eviction, more for priorities and eviction costs."""
-        return sum(_effort(view, pod) for pod in view.residents.on(node))
+    def _saving(self, view: View, node: int) -> float:
+        """Return what emptying a node saves per effort: 1 a move, 2 an eviction, more for priorities and costs."""
+        return self.settings.price(view.nodes[node]) / sum(_effort(view, pod) for pod in view.residents.on(node))
 
     def _proposal(self, view: View, node: int, packing: PackingTrial) -> Proposal:
         """Move all pods of a node: each to the target of the trial, else to the fullest node that stays."""

@@ -47,7 +47,6 @@ class FailedPods(Strategy[FailedPodsSettings]):
     [recovery](failed-pods.md). Descheduler calls it RemoveFailedPods.
     """
 
-    name = "FailedPods"
     order = 110
 
     def propose(self, view: View) -> Proposals:

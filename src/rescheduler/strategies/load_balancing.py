@@ -14,7 +14,7 @@ from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import Misfit
 from rescheduler.planning.view import Look, View
-from rescheduler.strategies.support.settings import PodFilters, PodSelection, Weights, by_resource, find_uncounted
+from rescheduler.strategies.support.settings import PodFilters, PodSelection, Weights, find_uncounted
 
 # A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
 _LEAST_GAIN = 1.0
@@ -55,7 +55,6 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
     is the same for every resource.
     """
 
-    name = "LoadBalancing"
     order = 300
     for_gain = True
 
@@ -104,7 +103,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
     def _weights(self, view: View) -> Floats:
         """[R]: the weight of each resource; the largest is 1, so that costs stay in per cent."""
-        found = by_resource(view, self.settings.weights, 1.0)
+        found = np.array([self.settings.weights.get(name, 1.0) for name in view.names])
         return found / max(float(found.max()), 1e-9)
 
     def _pod_moves(self, view: View, selection: PodSelection, resource: int, source: int) -> Iterator[PodMove]:

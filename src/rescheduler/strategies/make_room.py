@@ -74,7 +74,6 @@ class MakeRoom(Strategy[MakeRoomSettings]):
     pod by itself. The search is exact, unless there are so many sets of pods to try that it runs out of steps.
     """
 
-    name = "MakeRoom"
     order = 170
 
     def propose(self, view: View) -> Proposals:

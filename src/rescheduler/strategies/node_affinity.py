@@ -46,7 +46,6 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
     node with a lower weight.
     """
 
-    name = "NodeAffinity"
     order = 120
 
     def propose(self, view: View) -> Proposals:

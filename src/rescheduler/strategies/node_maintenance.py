@@ -15,7 +15,6 @@ class NodeMaintenance(Strategy[StrategySettings]):
     with the reason. Nothing is ever moved onto such a node.
     """
 
-    name = "NodeMaintenance"
     order = 100
     for_gain = True
     mandatory = True

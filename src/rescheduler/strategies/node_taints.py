@@ -90,7 +90,6 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
     node without such a taint to one with it.
     """
 
-    name = "NodeTaints"
     order = 130
 
     def propose(self, view: View) -> Proposals:

@@ -30,7 +30,6 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
     is one, else to any with room.
     """
 
-    name = "PodAntiAffinity"
     order = 140
 
     def propose(self, view: View) -> Proposals:

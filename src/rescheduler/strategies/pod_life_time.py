@@ -84,7 +84,6 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
     when it was taken, no pod has an age.
     """
 
-    name = "PodLifeTime"
     order = 160
     can_undo = False  # a pod goes for its age, not because it is in the wrong place
 

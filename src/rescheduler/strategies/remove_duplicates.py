@@ -37,7 +37,6 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
     node that the pod leaves.
     """
 
-    name = "RemoveDuplicates"
     order = 230
 
     def propose(self, view: View) -> Proposals:

@@ -84,7 +84,6 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
     hot their node is.
     """
 
-    name = "ResourceOptimization"
     order = 200
     for_gain = True
 

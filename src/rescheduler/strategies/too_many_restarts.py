@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from pydantic import Field
 
@@ -45,7 +43,6 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
     calls it RemovePodsHavingTooManyRestarts.
     """
 
-    name = "TooManyRestarts"
     order = 150
 
     def propose(self, view: View) -> Proposals:
@@ -62,7 +59,10 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
             if self._is_troubled(view.pods[pod]) and not is_moved(view, pod) and selection.accepts(view.pods[pod])
         ]
         found.sort(key=lambda pod: (-self._restarts(view.pods[pod]), view.pods[pod].rank, pod))
-        yield from propose_each(view, self._pod_moves(view, found))
+        if found:
+            elsewhere = TroubledNodes(view, found, self.name)
+            moves = (PodMove(pod, self._why(view.pods[pod]), elsewhere.cost(pod)) for pod in found)
+            yield from propose_each(view, moves)
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Return all nodes but those that the pod crashed on, or that its workload was moved away from for it."""
@@ -72,11 +72,6 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
             found = np.ones(len(view.nodes), np.bool_) if found is None else found
             found[[*left]] = False
         return found
-
-    def _pod_moves(self, view: View, pods: list[int]) -> Iterator[PodMove]:
-        elsewhere = TroubledNodes(view, pods, self.name) if pods else None
-        for pod in pods:
-            yield PodMove(pod, self._why(view.pods[pod]), elsewhere.cost(pod) if elsewhere is not None else None)
 
     def _is_troubled(self, pod: Pod) -> bool:
         settings = self.settings

@@ -67,7 +67,6 @@ class Topology(Strategy[TopologySettings]):
     No other strategy then moves a pod of a group that is together to another domain, unless it must.
     """
 
-    name = "Topology"
     order = 220
 
     def propose(self, view: View) -> Proposals:

@@ -52,7 +52,6 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
     RemovePodsViolatingTopologySpreadConstraint.
     """
 
-    name = "TopologySpread"
     order = 210
 
     def propose(self, view: View) -> Proposals:

@@ -104,9 +104,14 @@ class Step(ABC):
     """One step of a method."""
 
     name: ClassVar[str]
-    """Shown and stored as `status.step`."""
+    """Shown and stored as `status.step`: the name of the class, so a class is renamed only with care."""
     needs: ClassVar[frozenset[ObservedPart]] = frozenset()
     """The parts of the cluster that the observation must include; steps of an eviction always get all."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
 
     def enter(self, context: StepContext) -> MigrationStatus:
         """The status to store when the step begins, before anything of it is done."""
@@ -119,8 +124,6 @@ class Step(ABC):
 
 class AwaitMembers(Step):
     """Waits until every migration of the proposal has its room, so that they stand or fall together."""
-
-    name = "AwaitMembers"
 
     def __init__(self, reserved: frozenset[str]) -> None:
         self._reserved = reserved
@@ -146,7 +149,6 @@ class AwaitMembers(Step):
 class CheckBudgets(Step):
     """Waits, before anything is done, until the pod's disruption budget allows the eviction."""
 
-    name = "CheckBudgets"
     needs = frozenset({ObservedPart.BUDGETS})
 
     def __init__(self, spare: int) -> None:

@@ -105,9 +105,7 @@ def build_copy(context: StepContext, kept: dict[str, str], notes: dict[str, str]
 
 
 class CreateCopy(Step):
-    """Creates the replacement, behind its gate. Subclasses choose what it is made from."""
-
-    name = "CreateCopy"
+    """Creates the replacement, behind its gate. Subclasses choose what it is made from; both are one step."""
 
     @abstractmethod
     def body(self, context: StepContext, original: Json) -> Json:
@@ -144,6 +142,8 @@ class CreateCopy(Step):
 class CopyPod(CreateCopy):
     """Makes the copy from the pod itself."""
 
+    name = CreateCopy.__name__
+
     def body(self, context: StepContext, original: Json) -> Json:
         """The same pod, elsewhere; the record of its failures stays with it."""
         kept, notes, spec = strip_pod(original)
@@ -153,8 +153,6 @@ class CopyPod(CreateCopy):
 
 class Nominate(Step):
     """Nominates the copy to its target, which reserves its room there while it is still gated."""
-
-    name = "Nominate"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the nomination is in its status."""
@@ -166,8 +164,6 @@ class Nominate(Step):
 
 class Ungate(Step):
     """Removes our gate: the scheduler may bind the copy now."""
-
-    name = "Ungate"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the gate is off."""
@@ -186,8 +182,6 @@ class Ungate(Step):
 class Land(Step):
     """Waits for the scheduler, and checks that it chose the planned node."""
 
-    name = "Land"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy is bound to the target."""
         copy, target = context.copy, context.migration.status.target
@@ -204,8 +198,6 @@ class Land(Step):
 
 class AwaitReady(Step):
     """Waits until the copy has been Ready for as long as its workload asks (minReadySeconds)."""
-
-    name = "AwaitReady"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy could take over."""
@@ -230,7 +222,6 @@ class AwaitReady(Step):
 class EvictOriginal(Step):
     """Evicts the original, now that the copy is Ready, and waits until it is gone."""
 
-    name = "EvictOriginal"
     needs = frozenset({ObservedPart.BUDGETS})
 
     def __init__(self, grace: int) -> None:

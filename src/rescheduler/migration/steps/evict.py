@@ -64,8 +64,6 @@ HOSTNAME = "kubernetes.io/hostname"
 class Protect(Step):
     """Makes a temporary disruption budget where none selects the pod."""
 
-    name = "Protect"
-
     def __init__(self, budget: Json) -> None:
         self._budget = budget
         """What it allows: `{"minAvailable": 1}` or `{"maxUnavailable": "25%"}`."""
@@ -117,8 +115,6 @@ class TakeTurn(Step):
     its migration. Pods of a StatefulSet are recognised by their names.
     """
 
-    name = "TakeTurn"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when it is this migration's turn: the one that began first goes first."""
         if context.live_original is None:
@@ -155,8 +151,6 @@ class PauseDeployment(Step):
 class Prefer(Step):
     """Puts the preference for the target into the ReplicaSet's template."""
 
-    name = "Prefer"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when the template prefers the target."""
         controller = context.seen.controller
@@ -179,8 +173,6 @@ class Prefer(Step):
 
 class Evict(Step):
     """Evicts the original when its budget allows it."""
-
-    name = "Evict"
 
     def __init__(self, grace: int) -> None:
         self._grace = grace
@@ -216,8 +208,6 @@ class Evict(Step):
 class AwaitRebuilt(Step):
     """Waits for the pod that the controller makes in the original's place."""
 
-    name = "AwaitRebuilt"
-
     def __init__(self, restore_after: float) -> None:
         self._restore_after = restore_after
 
@@ -243,8 +233,6 @@ class AwaitRebuilt(Step):
 class Restore(Step):
     """Takes the preference out of the template and resumes the Deployment, in this order."""
 
-    name = "Restore"
-
     def enter(self, context: StepContext) -> MigrationStatus:
         """Record which pod was made."""
         pod, progress = find_rebuilt(context), context.migration.status
@@ -262,8 +250,6 @@ class Restore(Step):
 class NominateRebuilt(Step):
     """Nominates the new pod to the target while it is still behind the webhook's gate."""
 
-    name = "NominateRebuilt"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when the nomination is in its status, or when there is none to make."""
         pod, target = find_replacement(context), context.migration.status.target
@@ -279,8 +265,6 @@ class NominateRebuilt(Step):
 class UngateRebuilt(Step):
     """Takes the webhook's gate off: the scheduler may have the new pod now."""
 
-    name = "UngateRebuilt"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when the gate is off."""
         pod = find_replacement(context)
@@ -290,8 +274,6 @@ class UngateRebuilt(Step):
 class MarkRebuilt(Step):
     """Labels the new pod with its origin, if the webhook has not; removes these labels from other pods."""
 
-    name = "MarkRebuilt"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when only the new pod has them."""
         return do_all(disown_extra_pods(context) or _label_origin(context, find_replacement(context)))
@@ -299,8 +281,6 @@ class MarkRebuilt(Step):
 
 class AwaitRebuiltReady(Step):
     """Waits until the new pod is Ready, wherever the scheduler has put it."""
-
-    name = "AwaitRebuiltReady"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when it is Ready."""
@@ -316,8 +296,6 @@ class AwaitRebuiltReady(Step):
 
 class Unprotect(Step):
     """Removes the temporary budget."""
-
-    name = "Unprotect"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when it is gone."""

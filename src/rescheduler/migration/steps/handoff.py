@@ -45,6 +45,7 @@ _REPLACED = GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=
 class CopyTemplate(CreateCopy):
     """Makes the copy from the ReplicaSet's template."""
 
+    name = CreateCopy.__name__
     needs = frozenset({ObservedPart.SERVICES, ObservedPart.BUDGETS})
 
     def body(self, context: StepContext, original: Json) -> Json:
@@ -74,7 +75,6 @@ class CopyTemplate(CreateCopy):
 class Cheapen(Step):
     """Makes the original the pod that its ReplicaSet deletes first."""
 
-    name = "Cheapen"
     needs = frozenset({ObservedPart.SIBLINGS})
 
     def look(self, context: StepContext) -> Outlook:
@@ -95,7 +95,6 @@ class Cheapen(Step):
 class HandOver(Step):
     """Gives the copy the label that was withheld, and waits until the ReplicaSet has chosen."""
 
-    name = "HandOver"
     needs = frozenset({ObservedPart.SIBLINGS, ObservedPart.BUDGETS})
 
     def look(self, context: StepContext) -> Outlook:
@@ -141,8 +140,6 @@ class HandOver(Step):
 
 class AwaitGone(Step):
     """Waits until the original has ended."""
-
-    name = "AwaitGone"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when it is gone."""

@@ -41,8 +41,6 @@ _HARMLESS = {
 class HoldRoom(Step):
     """Makes the placeholder and nominates it to the target."""
 
-    name = "HoldRoom"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when the room is held; also if it cannot be, because the move works without it."""
         original, target = context.live_original, context.migration.status.target
@@ -67,8 +65,6 @@ class HoldRoom(Step):
 
 class ReleaseRoom(Step):
     """Removes the placeholder."""
-
-    name = "ReleaseRoom"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when it is being deleted, or must be left to the orphan cleaner."""

@@ -15,8 +15,6 @@ from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Step, 
 class Remove(Step):
     """Deletes the pod, as long as it has ended."""
 
-    name = "Remove"
-
     def look(self, context: StepContext) -> Outlook:
         """Done when the pod is going, or gone."""
         original = context.original
@@ -30,8 +28,6 @@ class Remove(Step):
 
 class AwaitRemoved(Step):
     """Waits until the pod is gone."""
-
-    name = "AwaitRemoved"
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the pod is gone, or another pod has its name."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from rescheduler.model import labels
 from rescheduler.model.fields import LabelSelector
 from rescheduler.model.objects import Pod
 from rescheduler.model.selector import Selector, parse_selector
-from rescheduler.planning.columns import Floats
 from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 
@@ -119,11 +117,6 @@ def find_uncounted(field: str, given: Mapping[str, float], counted: Collection[s
         if name not in counted:
             known = ", ".join(counted)
             yield Misfit((field, name), f"does not count: give it one of the thresholds; those that count are {known}")
-
-
-def by_resource(view: View, given: Mapping[str, float], default: float) -> Floats:
-    """[R]: the value for each resource that counts."""
-    return np.array([given.get(name, default) for name in view.names], np.float64)
 
 
 def explain_too_few(found: int, wanted: int, what: str) -> str:
