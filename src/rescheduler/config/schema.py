@@ -16,10 +16,11 @@ from itertools import combinations
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from annotated_types import Ge, Gt, Le
 
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model.fields import (
+    Check,
     FieldError,
     ObjectName,
     OptionalNamespace,
@@ -27,6 +28,7 @@ from rescheduler.model.fields import (
     Section,
     ShortPeriod,
     WholePeriod,
+    check_text,
     quote,
     setting,
 )
@@ -82,11 +84,9 @@ def _check_https_url(text: str) -> str:
     return text.rstrip("/")
 
 
-HttpsUrl = Annotated[
-    str, AfterValidator(_check_https_url), WithJsonSchema({"type": "string", "format": "https address"})
-]
-Port = Annotated[int, Field(ge=1, le=65535)]
-OptionalPort = Annotated[int, Field(ge=0, le=65535)]
+HttpsUrl = Annotated[str, check_text(_check_https_url, "https address")]
+Port = Annotated[int, Ge(1), Le(65535)]
+OptionalPort = Annotated[int, Ge(0), Le(65535)]
 
 
 def _check_key_pair(certificate_file: str, key_file: str) -> None:
@@ -205,9 +205,7 @@ def _check_http_url(text: str) -> str:
     return text.rstrip("/")
 
 
-HttpUrl = Annotated[
-    str, AfterValidator(_check_http_url), WithJsonSchema({"type": "string", "format": "http or https address"})
-]
+HttpUrl = Annotated[str, check_text(_check_http_url, "http or https address")]
 
 
 def _check_query(text: str) -> str:
@@ -216,7 +214,7 @@ def _check_query(text: str) -> str:
     return text
 
 
-Query = Annotated[str, AfterValidator(_check_query)]
+Query = Annotated[str, Check(_check_query, after=True)]
 
 
 @dataclass(frozen=True)
@@ -331,10 +329,10 @@ class ClientConnectionFields(Section):
         "",
         "Path of a kubeconfig. Empty: found as kubectl does, or the pod's service account.",
     )
-    qps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = setting(
+    qps: Annotated[float, Gt(0)] | None = setting(
         None, "Average requests per second of the controller; no limit if not given."
     )
-    burst: Annotated[int, Field(ge=1)] | None = setting(
+    burst: Annotated[int, Ge(1)] | None = setting(
         None, "Burst of requests, with `qps`; by default as many as in one second."
     )
 

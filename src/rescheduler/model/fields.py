@@ -330,15 +330,16 @@ def _check_label_name(name: str) -> str:
     return name
 
 
-def _text(check: Callable[[str], str], form: str) -> Check:
+def check_text(check: Callable[[str], str], form: str) -> Check:
+    """A check of a text, with the name of its format."""
     return Check(check, {"type": "string", "format": form}, after=True)
 
 
-LabelName = Annotated[str, _text(_check_label_name, "label")]
+LabelName = Annotated[str, check_text(_check_label_name, "label")]
 """The key of a label."""
-Namespace = Annotated[str, _text(_check_namespace, "namespace")]
-OptionalNamespace = Annotated[str, _text(lambda name: name and _check_namespace(name), "namespace")]
-ObjectName = Annotated[str, _text(check_subdomain, "name")]
+Namespace = Annotated[str, check_text(_check_namespace, "namespace")]
+OptionalNamespace = Annotated[str, check_text(lambda name: name and _check_namespace(name), "namespace")]
+ObjectName = Annotated[str, check_text(check_subdomain, "name")]
 LabelSelector = Annotated[str, Check(_check_selector, {"type": "string", "format": "label selector"})]
 """The text of a label selector; empty selects everything."""
 
@@ -415,5 +416,5 @@ def _check_zone(name: str) -> str:
     return name
 
 
-WindowText = Annotated[str, _text(_check_window, "time window")]
-ZoneName = Annotated[str, _text(_check_zone, "time zone")]
+WindowText = Annotated[str, check_text(_check_window, "time window")]
+ZoneName = Annotated[str, check_text(_check_zone, "time zone")]
