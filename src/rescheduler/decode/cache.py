@@ -20,7 +20,9 @@ from rescheduler.decode.reader import (
     remember_priority_class,
     table_of,
 )
-from rescheduler.decode.structs import READ
+from rescheduler.decode.structs import READ, WORKLOADS
+from rescheduler.model.migration import ObjectReference
+from rescheduler.model.objects import Owner, Workload
 from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -54,6 +56,13 @@ class ClusterCache:
     def row(self, kind: str, key: Any) -> Any:
         """Return the row of an object, or None."""
         return self._tables[kind].get(key)
+
+    def workload(self, namespace: str, owner: Owner | ObjectReference | None) -> Workload | None:
+        """Return the row of an owner, by its name; None for a kind that is not known."""
+        if owner is None or owner.kind not in WORKLOADS:
+            return None
+        found: Workload | None = self.row(owner.kind, (owner.kind, namespace, owner.name))
+        return found
 
     def rows(self, kind: str) -> list[Any]:
         """Return all rows of a kind as a new list, in no order."""

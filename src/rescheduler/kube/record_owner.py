@@ -15,7 +15,6 @@ import msgspec
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import ObjectReader
-from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import ObjectClient, list_items
 from rescheduler.migration.observation import controller_of
@@ -53,9 +52,7 @@ def is_record_kept_above(kind: str, above: str, annotations: Iterable[str]) -> b
 
 def workload_of(cache: ClusterCache, namespace: str, owner: Owner) -> Workload | None:
     """Return an owner from the cache, unless its UID is another."""
-    row: Workload | None = (
-        cache.row(owner.kind, (owner.kind, namespace, owner.name)) if owner.kind in WORKLOADS else None
-    )
+    row = cache.workload(namespace, owner)
     return row if row is not None and (not owner.uid or row.uid == owner.uid) else None
 
 

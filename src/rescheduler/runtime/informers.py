@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.structs import CRON_JOBS, RESOURCES, WORKLOADS, ApiResource
+from rescheduler.decode.structs import CRON_JOBS, RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import MIGRATIONS
 from rescheduler.kube.reflector import Reflector, Sink, wait_for_first_sync
 from rescheduler.model.migration import ObjectReference
-from rescheduler.model.objects import Workload
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationSink
 
@@ -116,9 +115,7 @@ class Informers:
 
     def replicas(self, namespace: str, owner: ObjectReference) -> int | None:
         """The replicas that a workload should have; None if unknown."""
-        if owner.kind not in WORKLOADS:
-            return None
-        found: Workload | None = self.cache.row(owner.kind, (owner.kind, namespace, owner.name))
+        found = self.cache.workload(namespace, owner)
         return found.replicas if found is not None else None
 
     def add_overlay(self, overlay: Overlay) -> None:

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.structs import WORKLOADS
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.objects import Node, Owner, Pod, Workload
+from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import ClusterLoad
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests
@@ -491,17 +490,10 @@ def workload_key(cache: ClusterCache, pod: Pod) -> WorkloadKey:
     """Find the pod's workload as `planning.workloads` does in a snapshot; a pod without a controller is its own."""
     if pod.owner is None:
         return ("Pod", pod.namespace, pod.name)
-    controller = _owner_row(cache, pod.owner, pod.namespace)
-    above = _owner_row(cache, controller.owner, pod.namespace) if controller is not None and controller.owner else None
+    controller = cache.workload(pod.namespace, pod.owner)
+    above = cache.workload(pod.namespace, controller.owner) if controller is not None else None
     found = above or controller or pod.owner
     return found.kind, pod.namespace, found.name
-
-
-def _owner_row(cache: ClusterCache, owner: Owner, namespace: str) -> Workload | None:
-    if owner.kind not in WORKLOADS:
-        return None  # a custom kind, of which only the name is known
-    found: Workload | None = cache.row(owner.kind, (owner.kind, namespace, owner.name))
-    return found
 
 
 class UsageRefresher:
