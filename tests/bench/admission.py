@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.certificates import new_authority, new_serving
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.server import Address, AdmissionServer, ServerLimits
@@ -38,6 +38,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.migration_cache import MigrationCache
 from tests.bench.skewed import nodes_of, objects, workloads_of
 from tests.support.pod_migrations import migration_spec, pod_migration
@@ -85,8 +86,9 @@ class World:
         with without_gc():
             self._fill(nodes, pods, rng)
             self._trouble(rng)
-        settings = AdvisorSettings(forget_after=3600.0, gate=False)
-        placement_advisor = PlacementAdvisor(self.cache, self.migrations, lambda: settings, lambda: self.now)
+        placement_advisor = PlacementAdvisor(
+            self.cache, self.migrations, RecoverySettings, lambda: self.now, gate=False
+        )
         mutation = PodMutator(placement_advisor, lambda: ("kube-system",), lambda: self.now)
         extender = Extender(placement_advisor, lambda new_pod, reason: None)
         rng.shuffle(self._pods)

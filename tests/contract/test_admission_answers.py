@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.decode.cache import ClusterCache
@@ -24,6 +24,7 @@ from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.migration_cache import MigrationCache
 from tests.contract.test_cluster_extenders import extender as serving_extender
 from tests.contract.test_cluster_webhooks import probed, registered
@@ -70,7 +71,7 @@ class Workload:
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             for each in self.space.list(kind):
                 cache.put(kind, json.dumps(each).encode())
-        return PlacementAdvisor(cache, self.migrations, lambda: AdvisorSettings(3600.0, gate), lambda: NOW + 60)
+        return PlacementAdvisor(cache, self.migrations, RecoverySettings, lambda: NOW + 60, gate=gate)
 
     def scaled(self, replicas: int) -> Items:
         self.space.patch("Deployment", "web", {"spec": {"replicas": replicas}})

@@ -16,7 +16,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.server import Address, AdmissionServer
 from rescheduler.admission.webhook import PodMutator
 from rescheduler.kube.client import ApiClient
@@ -25,6 +25,7 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.model import labels
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.stale_gates import StaleGateController
@@ -85,7 +86,7 @@ class Replica:
             try:
                 await watching.wait_for_sync()
                 placement_advisor = PlacementAdvisor(
-                    watching.cache, watching.migrations, lambda: AdvisorSettings(3600.0, self._wanted.gate), now
+                    watching.cache, watching.migrations, RecoverySettings, now, gate=self._wanted.gate
                 )
                 if self._wanted.patience is not None:
                     gate_controller = StaleGateController(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from rescheduler.model.shape import NodeTerm, Taint
 from rescheduler.model.time import InstantError, format_instant
 from rescheduler.recovery import record
 from rescheduler.recovery.record import NodeFailure, Record, RecordEntry, RecordError
-from rescheduler.recovery.settings import FAILED_REASONS, matches_reason
+from rescheduler.recovery.settings import RecoverySettings, matches_reason
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.recovery_reader import volume_terms
 
@@ -61,9 +60,9 @@ class RecentFailure(NamedTuple):
 class RecentFailures:
     """Recently failed pods by controller. Deleted pods are remembered, too, for as long as they are recent."""
 
-    def __init__(self, cache: ClusterCache, reasons: Callable[[], tuple[str, ...]], now: Callable[[], float]) -> None:
+    def __init__(self, cache: ClusterCache, recovery: Callable[[], RecoverySettings], now: Callable[[], float]) -> None:
         self._cache = cache
-        self._reasons = reasons
+        self._recovery = recovery
         self._now = now
         self._by_owner: dict[ObjectKey, dict[str, RecentFailure]] = {}
         self._failed: dict[ObjectKey, str] = {}
@@ -96,7 +95,7 @@ class RecentFailures:
         if row.owner is None or row.ailment is None or not row.node:
             return None
         reason = row.ailment.reason
-        if not matches_reason(reason, self._reasons()):
+        if not self._recovery().enabled or not matches_reason(reason, self._recovery().failed_reasons):
             return None
         return RecentFailure(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
@@ -227,18 +226,6 @@ _WAITING = frozenset({Evict.name, AwaitRebuilt.name})
 """Steps in which the controller may make the new pod at any moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdvisorSettings:
-    """The settings of advice."""
-
-    forget_after: float
-    """Seconds after which a failure no longer counts."""
-    gate: bool
-    """Whether expected pods are held back until room is reserved for them (`steering: nominate`)."""
-    failed_reasons: tuple[str, ...] = FAILED_REASONS
-    """Which pods in phase Failed count, as in `recovery.settings`; none where recovery is switched off."""
-
-
 class PlacementAdvisor:
     """Advises on new pods from the caches."""
 
@@ -246,16 +233,20 @@ class PlacementAdvisor:
         self,
         cache: ClusterCache,
         migrations: MigrationCache,
-        settings: Callable[[], AdvisorSettings],
+        recovery: Callable[[], RecoverySettings],
         now: Callable[[], float],
+        *,
+        gate: bool,
     ) -> None:
+        """`gate` holds expected pods back until room is reserved for them (`steering: nominate`)."""
         self._cache = cache
         self._cached_migrations = migrations
-        self._settings = settings
+        self._recovery = recovery
         self._now = now
+        self._gate = gate
         self._matcher = NodeMatcher(cache)
         self._open: set[str] = set()
-        self._recent = RecentFailures(cache, lambda: settings().failed_reasons, now)
+        self._recent = RecentFailures(cache, recovery, now)
         self._labelled: dict[ObjectKey, dict[ObjectKey, str]] = {}
         """By migration, the pods with its labels, and their UIDs."""
         self._migrations: dict[ObjectKey, ObjectKey] = {}
@@ -304,7 +295,7 @@ class PlacementAdvisor:
             strategy=order.strategy,
             original_uid=progress.pod_uid,
             original_name=order.pod.name,
-            gate=self._settings().gate and progress.replacement is None,
+            gate=self._gate and progress.replacement is None,
         )
 
     def _host(self, name: str) -> str:
@@ -334,7 +325,7 @@ class PlacementAdvisor:
         if holder.record:
             known = _record(holder.record).get(record.entry_name(holder.kind, new_pod.name, ""))
             if known is not None and not _is_of_another_template(known, holder, new_pod):
-                failures = known.recent_failures(self._now(), self._settings().forget_after)
+                failures = known.recent_failures(self._now(), self._recovery().forget_after)
         if holder.retries and new_pod.owner is not None:
             for failure in self._recent.of(new_pod.namespace, new_pod.owner.uid):
                 if new_pod.owner.kind != "StatefulSet" or failure.pod == new_pod.name:

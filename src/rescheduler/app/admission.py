@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.registration import Registration
 from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits, WebhookServer
@@ -55,7 +55,9 @@ class AdmissionServices:
         self._settings = webhook_settings(context.live.config, context.namespace)
         self._events = EventQueue(context.recorder)
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
-        self._advisor = PlacementAdvisor(informers.cache, informers.migrations, self._advisor_settings, context.now)
+        self._advisor = PlacementAdvisor(
+            informers.cache, informers.migrations, context.live.recovery, context.now, gate=self._wants_gate
+        )
         self._secure_server = self._make_secure_server()
         self._plain_server = self._make_plain_server()
         served = self._secure_server.why_not if self._secure_server is not None else lambda: "it is not served"
@@ -107,11 +109,6 @@ class AdmissionServices:
     def why_not_served(self) -> str:
         """Why this replica does not serve the webhook; empty if it does."""
         return self._secure_server.why_not() if self._secure_server is not None else ""
-
-    def _advisor_settings(self) -> AdvisorSettings:
-        recovery = self._context.live.recovery()
-        reasons = recovery.failed_reasons if recovery.enabled else ()  # otherwise no failures are recorded
-        return AdvisorSettings(recovery.forget_after, self._wants_gate, reasons)
 
     def _changed(self) -> None:
         """Apply the parts of a new configuration that need no restart."""

@@ -122,13 +122,20 @@ class NodeInfo(NamedTuple):
     def of(cls, node: Node, rules: ThresholdRules) -> NodeInfo:
         """Read it from the node."""
         number = pool_number(rules.policy.node_pools, node.labels)
-        pool = rules.policy.node_pools[number].name if number >= 0 else cloud_pool(node)
+        cloud_pool = next((node.labels[key] for key in POOLS if key in node.labels), "")
+        flags = (  # of the node itself; those of moves are in `MigrationTracker`
+            (NodeFlag.NOT_READY, not node.ready),
+            (NodeFlag.CORDONED, node.unschedulable),
+            (NodeFlag.MAINTENANCE, node.maintenance),
+            (NodeFlag.CONTROL_PLANE, node.control_plane),
+            (NodeFlag.DELETING, node.deleting),
+        )
         allocatable = dict(node.allocatable)
         return cls(
             capacity=tuple([min(allocatable.get(name, 0), CAP) for name in rules.resources]),
             zone=node.labels.get(ZONE, ""),
-            pool=pool,
-            state=state_of(node),
+            pool=rules.policy.node_pools[number].name if number >= 0 else cloud_pool,
+            state=sum(flag.value for flag, is_set in flags if is_set),
             pool_number=number,
             in_mean=node.ready and not node.problem and not node.control_plane,
         )
@@ -137,23 +144,6 @@ class NodeInfo(NamedTuple):
     def layout(self) -> tuple[str, str, int]:
         """What decides its place on the map: zone, pool, and how many pods it can take."""
         return self.zone, self.pool, self.capacity[COUNT]
-
-
-def state_of(node: Node) -> int:
-    """Add up the flags of the node itself; those of moves are in `MigrationTracker`."""
-    flags = (
-        (NodeFlag.NOT_READY, not node.ready),
-        (NodeFlag.CORDONED, node.unschedulable),
-        (NodeFlag.MAINTENANCE, node.maintenance),
-        (NodeFlag.CONTROL_PLANE, node.control_plane),
-        (NodeFlag.DELETING, node.deleting),
-    )
-    return sum(flag.value for flag, is_set in flags if is_set)
-
-
-def cloud_pool(node: Node) -> str:
-    """Find the pool by the labels that clouds use; empty if there is none."""
-    return next((node.labels[key] for key in POOLS if key in node.labels), "")
 
 
 @dataclass(frozen=True)

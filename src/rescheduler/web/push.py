@@ -18,7 +18,7 @@ from rescheduler.web import views
 from rescheduler.web.responses import HttpError, encode_json
 from rescheduler.web.state import EVERY, PageState, SpreadSample
 
-MOST_READERS = 100
+_MOST_READERS = 100
 BEAT = 0.5  # seconds between two looks for changes
 _OVERVIEW_EVERY = 2  # beats
 _MIGRATIONS = 500  # published in one beat; a plan may have thousands, and the event loop has other work
@@ -84,8 +84,7 @@ class Subscriber:
 class EventHub:
     """All open pages."""
 
-    def __init__(self, most: int = MOST_READERS) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._readers: set[Subscriber] = set()
         self._ended = False
 
@@ -109,8 +108,8 @@ class EventHub:
 
     async def stream(self, request: web.Request, hello: object) -> web.StreamResponse:
         """Answer with events until one side goes."""
-        if self._ended or len(self._readers) >= self._most:
-            why = "the server is shutting down" if self._ended else f"{self._most} pages are open already"
+        if self._ended or len(self._readers) >= _MOST_READERS:
+            why = "the server is shutting down" if self._ended else f"{_MOST_READERS} pages are open already"
             raise HttpError(503, f"{why}: try again", Retry_After="5")
         response = web.StreamResponse(headers=_HEADERS)
         response.force_close()  # nothing can follow an endless answer on its connection

@@ -12,6 +12,7 @@ from rescheduler.model.advice import ExpectedMove, NewPod
 from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
+from rescheduler.recovery.settings import RecoverySettings
 from tests.unit.admission.worlds import FORGET_AFTER, NOW, RETRIES, WEB, World, at, new_pod, record, reference
 
 DATABASE = Owner("StatefulSet", "db", "db-uid")
@@ -315,10 +316,17 @@ class TestPodsThatFailedJustNow:
 
     def test_nothing_is_kept_of_pods_that_are_gone_for_long(self) -> None:
         world = World()
-        fresh = RecentFailures(world.cache, lambda: ("Evicted",), lambda: world.time)
+        fresh = RecentFailures(world.cache, RecoverySettings, lambda: world.time)
         world.cache.listen(lambda _kind, key, _version: fresh.changed(key))
         for number in range(1000):
             world.time += 1
             world.failed(f"batch-{number}", BATCH, "one")
             world.cache.drop("Pod", ("shop", f"batch-{number}"))
         assert len(fresh) <= 61
+
+    def test_without_recovery_no_failure_counts(self) -> None:
+        world = World()
+        fresh = RecentFailures(world.cache, lambda: RecoverySettings(enabled=False), lambda: world.time)
+        world.cache.listen(lambda _kind, key, _version: fresh.changed(key))
+        world.failed("batch-1", BATCH, "one")
+        assert len(fresh) == 0

@@ -18,6 +18,7 @@ from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference
+from rescheduler.recovery.settings import RecoverySettings
 from tests.unit.admission.test_webhook import JUNK
 from tests.unit.admission.worlds import NOW, World, at, pod_json, record
 
@@ -186,7 +187,7 @@ def test_a_fault_of_ours_is_logged_and_the_pod_is_placed_all_the_same() -> None:
     world = World()
     case = Case()
     case.extender = Extender(
-        Broken(world.cache, world.migrations, world.placement_advisor()._settings, lambda: NOW), case._tell
+        Broken(world.cache, world.migrations, RecoverySettings, lambda: NOW, gate=False), case._tell
     )
     with capture_logs() as logs:
         assert case.filter("one", "two")["NodeNames"] == ["one", "two"]

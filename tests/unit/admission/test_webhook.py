@@ -20,6 +20,7 @@ from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_nodes
+from rescheduler.recovery.settings import RecoverySettings
 from tests.unit.admission.worlds import NOW, RETRIES, World, pod_json, record, review
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -164,7 +165,7 @@ def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None
             raise RuntimeError(f"no idea about {new_pod.namespace}")
 
     world = World()
-    broken = Broken(world.cache, world.migrations, world.placement_advisor()._settings, lambda: NOW)
+    broken = Broken(world.cache, world.migrations, RecoverySettings, lambda: NOW, gate=False)
     with capture_logs() as logs:
         found = response(review(pod_json()), PodMutator(broken, tuple, lambda: NOW))
     assert found["allowed"] is True

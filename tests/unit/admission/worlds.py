@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import NewPod
@@ -15,6 +15,7 @@ from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.migration_cache import MigrationCache
 from tests.support.pod_migrations import migration_spec, pod_migration
 
@@ -47,9 +48,8 @@ class World:
             self.node(name)
 
     def placement_advisor(self, *, gate: bool = False) -> PlacementAdvisor:
-        return PlacementAdvisor(
-            self.cache, self.migrations, lambda: AdvisorSettings(FORGET_AFTER, gate), lambda: self.time
-        )
+        settings = RecoverySettings(forget_after=FORGET_AFTER)
+        return PlacementAdvisor(self.cache, self.migrations, lambda: settings, lambda: self.time, gate=gate)
 
     def put(self, kind: str, metadata: Json, **sections: Any) -> None:
         whole = {"namespace": "shop", "uid": f"{metadata['name']}-uid", "resourceVersion": "1"} | metadata

@@ -185,9 +185,9 @@ def test_a_webhook_configuration_wants_what_it_was_told_last() -> None:
 async def test_nodes_are_avoided_by_the_settings_in_force() -> None:
     held = live_config()
     found = steering(held)
-    assert "Evicted" in found._advisor_settings().failed_reasons
+    assert found._advisor._recovery().enabled
     held.swap(configured(**{"recovery.enabled": False, "recovery.forgetAfter": "5s"}), (), NOW)
-    assert (found._advisor_settings().failed_reasons, found._advisor_settings().forget_after) == ((), 5.0)
+    assert (found._advisor._recovery().enabled, found._advisor._recovery().forget_after) == (False, 5.0)
 
 
 @dataclass

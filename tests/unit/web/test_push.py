@@ -232,7 +232,7 @@ async def test_a_page_that_goes_is_forgotten() -> None:
 
 async def test_whoever_comes_when_all_places_are_taken_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     made = stage()
-    monkeypatch.setattr(made.page.api, "_hub", EventHub(most=1))
+    monkeypatch.setattr(push, "_MOST_READERS", 1)
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
         async with aiohttp.ClientSession() as session, session.get(f"{address}/api/live") as answer:
