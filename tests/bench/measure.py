@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.decode import structs as wire
 from rescheduler.decode.split import ListHead, split
 from rescheduler.model.plan import Plan

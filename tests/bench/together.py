@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot

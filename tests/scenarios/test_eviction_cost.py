@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.cli.explain import explanation_lines
 from rescheduler.cli.output import Terminal
 from rescheduler.model import labels

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.cli.explain import explanation_lines
 from rescheduler.cli.output import Terminal
 from rescheduler.model.plan import Method

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan

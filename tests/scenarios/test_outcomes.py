@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.cli.explain import explanation_lines
 from rescheduler.cli.output import Terminal
 from rescheduler.decode.structs import RESOURCES

@@ -14,7 +14,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.app.context import AppContext, UsageMonitor
 from rescheduler.app.servers import Page, make_page
 from rescheduler.config.live import LiveConfig

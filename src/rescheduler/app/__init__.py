@@ -3,37 +3,3 @@
 The commands call it with plain values and get models back; flags, terminals and exit codes stay in `cli`. What a user
 can cause is raised as InputError, DumpError, ClusterError or ConfigErrors, whose text is a sentence for people.
 """
-
-from __future__ import annotations
-
-from rescheduler.app.planning import (
-    KUBECTL_DUMP,
-    STDIN,
-    DumpFiles,
-    InputError,
-    LiveCluster,
-    Progress,
-    explain_pod,
-    load_configuration,
-    make_strategies,
-    plan,
-    read,
-    record,
-    with_measured_usage,
-)
-
-__all__ = [
-    "KUBECTL_DUMP",
-    "STDIN",
-    "DumpFiles",
-    "InputError",
-    "LiveCluster",
-    "Progress",
-    "explain_pod",
-    "load_configuration",
-    "make_strategies",
-    "plan",
-    "read",
-    "record",
-    "with_measured_usage",
-]

@@ -1,4 +1,4 @@
-"""Runs the controller: makes its parts, wires them, and runs them until it is stopped. Also the dry run."""
+"""Runs the controller: makes its parts, wires them, plans, and runs until it is stopped. Also the dry run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -15,7 +15,7 @@ import structlog
 
 from rescheduler.app.admission import AdmissionServices
 from rescheduler.app.context import AppContext, RunRequest, UsageMonitor
-from rescheduler.app.planning_loop import PlanningLoop, run_cycle
+from rescheduler.app.planning import make_plan
 from rescheduler.app.servers import WebServer
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin
@@ -35,8 +35,10 @@ from rescheduler.migration.events import Subject, events_for
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod
-from rescheduler.model.plan import Move
+from rescheduler.model.plan import Move, Plan
+from rescheduler.model.policy import Policy
 from rescheduler.model.selector import Labels
+from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher
@@ -44,10 +46,17 @@ from rescheduler.runtime.controller import Controller, Runnable, finish_before, 
 from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.informers import WATCHED, Informers
 from rescheduler.runtime.maintenance import CordonController
-from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.migration_controller import MigrationController
 from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
 from rescheduler.runtime.outcomes import ASSESS_EVERY, OutcomeAssessor
+from rescheduler.runtime.planning_loop import (
+    ApprovalRevalidator,
+    OrderTerms,
+    capture_settled,
+    create_migrations,
+    plan_in_threads,
+)
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.recovery_controller import RecoveryController
 from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
@@ -258,6 +267,106 @@ async def find_own_object(context: AppContext, observer: MigrationObserver) -> S
     return Subject("Lease", namespace, name, lease["metadata"]["uid"] if lease is not None else "")
 
 
+class PlanningLoop:
+    """The periodic tasks of the leader that plan and revalidate."""
+
+    def __init__(
+        self,
+        context: AppContext,
+        store: MigrationStore,
+        windows: TimeWindows,
+        streaks: HotStreaks,
+        show_plan: Callable[[Plan, float, float], None],
+    ) -> None:
+        """`show_plan` is called with each plan, its time, and the seconds it took."""
+        self._context = context
+        self._store = store
+        self._windows = windows
+        self._streaks = streaks
+        self._show_plan = show_plan
+
+    def tasks(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[PeriodicTask]:
+        """Planning, and the revalidation of moves that await approval.
+
+        With an `outcome`, one plan is executed, the ends of its moves are counted there, and then `stop` is set.
+        """
+        live = self._context.live
+
+        async def plan_and_create() -> None:
+            if stop.is_set():
+                return  # with an outcome, the next run may begin before the loops have ended
+            await self._context.usage.wait_until_polled()
+            created = await self.plan_once(live.config, live.policy())
+            if outcome is not None and created is not None:
+                outcome.update(await _wait_until_over(self._context.informers.migrations, created))
+                stop.set()
+
+        def interval() -> float:
+            return live.config.fields.rescheduling_interval
+
+        context = self._context
+        revalidator = ApprovalRevalidator(context.informers, live, self._store, self._windows, context.now)
+        planning = PeriodicTask("plan", interval, plan_and_create)
+        live.listen(planning.wake.set)
+        return [planning, PeriodicTask("revalidate moves that wait", interval, revalidator.revalidate)]
+
+    async def plan_once(self, config: Configuration, policy: Policy) -> list[PodMigration] | None:
+        """Plan and create migrations by one configuration; None if nothing may be created now."""
+        context, now = self._context, self._context.now
+        at, started = now(), time.monotonic()
+        plan = await run_cycle(context.informers, policy, context.metrics, self._streaks)
+        if plan is None:
+            return None
+        context.metrics.plans.observe(plan)
+        self._show_plan(plan, at, time.monotonic() - started)
+        await context.pauses.refresh()
+        if (pause := context.pauses.current()) is not None:
+            _log.info("no migrations created", why=str(pause))
+            return None
+        if config is not context.live.config:
+            _log.info("no migrations created", why="the configuration has changed during planning")
+            return None
+        closed = self._windows.why_closed()
+        terms = OrderTerms(
+            config.fields.approval,
+            most=policy.max_reschedule_pods,
+            waiting=sum(each.awaits_approval for each in context.informers.migrations.active()),
+            hourly=0 if closed else self._windows.room(),
+            hindrance=closed or self._windows.why_limited(),
+            timed=policy.when.limits,
+        )
+        with context.metrics.plans.phase("order"):
+            return await create_migrations(plan, self._store, now(), terms)
+
+
+async def run_cycle(informers: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Plan | None:
+    """Run one planning cycle, which also counts how long nodes have been hot; None while the caches are stale."""
+    if stale := informers.stale():
+        _log.warning("not planned, state is stale", why=stale)
+        return None
+    capture = capture_settled(informers.capture, informers.migrations, policy.cool_down)
+
+    def plan(snapshot: ClusterSnapshot) -> Plan:
+        planner, made = make_plan(snapshot, policy)
+        streaks.count(planner.hot_before())
+        return made
+
+    return await plan_in_threads(lambda: metrics.plans.timed("snapshot", capture()), metrics.plans.timed("plan", plan))
+
+
+async def _wait_until_over(migrations: MigrationCache, created: Iterable[PodMigration]) -> Counter[Phase]:
+    """Wait until these migrations are over; count how they ended. A deleted one has failed."""
+    changed = asyncio.Event()
+    migrations.listen(lambda key, ours: changed.set())
+    keys: list[ObjectKey] = [(each.namespace, each.name) for each in created]
+    while True:
+        changed.clear()
+        found = [migrations.get(key) for key in keys]
+        if all(each is None or each.status.over for each in found):
+            return Counter(Phase.FAILED if each is None else each.status.phase for each in found)
+        await changed.wait()
+
+
 async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
     """Plan and log the moves until stopped, or with `once` a single time; write nothing."""
     connection = request.live.connection()
@@ -272,21 +381,21 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
         if not request.once:  # a single plan has no earlier cycles
             informers.add_overlay(streaks.with_streaks)
 
-        async def plan() -> None:
+        async def plan_and_log() -> None:
             if stop.is_set():
                 return  # with `once`, the next run may begin before the loops have ended
             await usage.wait_until_polled()
-            if stale := informers.stale():
-                _log.warning("not planned, state is stale", why=stale)
+            plan = await run_cycle(informers, live.policy(), metrics, streaks)
+            if plan is None:
                 return
-            for move in (await run_cycle(informers, live.policy(), metrics, streaks)).moves:
+            for move in plan.moves:
                 _log_move(move)
             if request.once:
                 stop.set()
 
         async with run_beside(informers.run()) as watching:
             if await finish_before(informers.wait_for_sync(), stop, watching):
-                planning = PeriodicTask("plan", lambda: live.config.fields.rescheduling_interval, plan)
+                planning = PeriodicTask("plan", lambda: live.config.fields.rescheduling_interval, plan_and_log)
                 live.listen(planning.wake.set)
                 tasks: list[Runnable] = [planning, usage]
                 if request.origin is not None:

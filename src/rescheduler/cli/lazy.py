@@ -11,13 +11,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rescheduler import app
     from rescheduler.app import apply as app_apply
     from rescheduler.app import approval as app_approval
     from rescheduler.app import follow as app_follow
     from rescheduler.app import maintenance as app_maintenance
     from rescheduler.app import move as app_move
     from rescheduler.app import pause as app_pause
+    from rescheduler.app import planning as app
     from rescheduler.app import scheduler_config as app_scheduler_config
     from rescheduler.config import errors as config_errors
     from rescheduler.config import loader as config_loader
@@ -33,7 +33,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             return getattr(import_module(self.__name__), name)
 
-    app = _Lazy("rescheduler.app")
+    app = _Lazy("rescheduler.app.planning")
     app_apply = _Lazy("rescheduler.app.apply")
     app_approval = _Lazy("rescheduler.app.approval")
     app_follow = _Lazy("rescheduler.app.follow")

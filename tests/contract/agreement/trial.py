@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.model.json import Json
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.app.admission import AdmissionServices
 from rescheduler.app.context import AppContext, UsageMonitor
-from rescheduler.app.controller import find_own_object
-from rescheduler.app.planning_loop import PlanningLoop
+from rescheduler.app.controller import PlanningLoop, find_own_object
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Connection

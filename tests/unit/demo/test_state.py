@@ -14,7 +14,7 @@ from kubemini.api import Api, Deletion, Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD
 from kubemini.kubelet.node import NodeShape, node, reported
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.model.json import Json
 from rescheduler.model.labels import CORDONED, MANAGED_BY, MANAGER, MIGRATION_STATUS, PAUSED_BY
 from rescheduler.model.policy import Policy

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.schema import UsageSettings
 from rescheduler.decode.cache import ClusterCache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.config.schema import UsageSettings
 from rescheduler.model.objects import Usage
 from rescheduler.runtime.usage_poller import UsagePoller

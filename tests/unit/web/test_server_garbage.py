@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from kubemini.cluster import EmbeddedCluster
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.app.context import RunRequest
 from rescheduler.app.controller import run_controller
 from rescheduler.web import server

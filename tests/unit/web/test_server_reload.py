@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rescheduler import app
+from rescheduler.app import planning as app
 from rescheduler.config.errors import ConfigError
 from rescheduler.config.live import LiveConfig
 from rescheduler.runtime.config_watcher import ReloadResult
