@@ -24,7 +24,7 @@ from rescheduler.model.objects import (
     PodFailure,
     PodHealth,
 )
-from rescheduler.model.quantity import MAX
+from rescheduler.model.quantity import MAX, raise_to, sum_requests
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
 from rescheduler.model.time import read_instant
@@ -121,8 +121,6 @@ _INLINE_DISKS = (
     *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
     *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
 )
-# Resources that a pod-level request may override; others are the sum of the containers'.
-_POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 
 class PodDecoder:
@@ -265,25 +263,13 @@ class PodDecoder:
 
 def pod_requests(spec: structs.ApiPodSpec, actual: dict[str | None, dict[str, int]] | None = None) -> Requests:
     """Sum requests as the scheduler does: containers and sidecars, or init peak, or pod level; plus overhead."""
-    total: dict[str, int] = {}
-    for index, container in enumerate(spec.containers or ()):
-        _add(total, _requests_of(container, f"spec.containers[{index}]", actual))
-    peak: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    for index, container in enumerate(spec.init_containers or ()):
-        asked = _requests_of(container, f"spec.initContainers[{index}]", actual)
-        if container.restart_policy == "Always":
-            _add(total, asked)
-            _add(sidecars, asked)
-            at_once = sidecars
-        else:
-            at_once = dict(sidecars)
-            _add(at_once, asked)
-        _raise_to(peak, at_once)
-    _raise_to(total, peak)
+    running = [_requests_of(each, f"spec.containers[{n}]", actual) for n, each in enumerate(spec.containers or ())]
+    starting = [
+        (_requests_of(each, f"spec.initContainers[{n}]", actual), each.restart_policy == "Always")
+        for n, each in enumerate(spec.init_containers or ())
+    ]
     whole = sections.resource_requests(spec.resources, "spec.resources")
-    total.update({name: number for name, number in whole.items() if name.startswith(_POD_LEVEL)})
-    _add(total, dict(sections.quantity_map(spec.overhead, "spec.overhead")))
+    total = sum_requests(running, starting, whole, dict(sections.quantity_map(spec.overhead, "spec.overhead")))
     return tuple(sorted((name, min(number, MAX)) for name, number in total.items() if number))
 
 
@@ -302,7 +288,7 @@ def _requests_of(
 ) -> dict[str, int]:
     asked = sections.resource_requests(container.resources, f"{path}.resources")
     if actual:
-        _raise_to(asked, actual.get(container.name, {}))
+        raise_to(asked, actual.get(container.name, {}))
     return asked
 
 
@@ -311,18 +297,8 @@ def _actual_requests(status: structs.ApiContainerStatus) -> dict[str, int]:
     given = dict(sections.quantity_map(status.allocated_resources, f"{path}.allocatedResources"))
     resources = sections.decode(status.resources, structs.ApiResources, f"{path}.resources")
     if resources:
-        _raise_to(given, sections.quantities(resources.requests, f"{path}.resources.requests"))
+        raise_to(given, sections.quantities(resources.requests, f"{path}.resources.requests"))
     return given
-
-
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
-        total[name] = total.get(name, 0) + number
-
-
-def _raise_to(total: dict[str, int], floor: dict[str, int]) -> None:
-    for name, number in floor.items():
-        total[name] = max(total.get(name, 0), number)
 
 
 def _host_ports(spec: structs.ApiPodSpec) -> tuple[HostPort, ...]:

@@ -7,12 +7,16 @@ the same, so that our sums equal the scheduler's. Values beyond 64 bits are capp
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
 MAX = 2**63 - 1
+Amounts = dict[str, int]
+"""By resource, the number that the scheduler counts."""
+_POD_LEVEL = ("cpu", "memory", "hugepages-")  # of these a pod may request an amount as a whole; others are sums
 
 _QUANTITY = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]*)([+-]?[0-9]*)")
 _SUFFIXES = {
@@ -61,6 +65,42 @@ def amount(resource: str, text: str | int | float) -> int:
     if found is None or scale is None:
         return min(ceil(parse_quantity(text) * per_unit), MAX)
     return min(-(-int(found[1]) * scale.numerator * per_unit // scale.denominator), MAX)
+
+
+def sum_requests(
+    containers: Iterable[Amounts], starting: Iterable[tuple[Amounts, bool]], whole: Amounts, overhead: Amounts
+) -> Amounts:
+    """Sum a pod's requests as the scheduler does: containers and sidecars, or init peak, or pod level; plus overhead.
+
+    `starting` are the init containers in their order; True marks a sidecar, which goes on running.
+    """
+    total: Amounts = {}
+    for asked in containers:
+        _add(total, asked)
+    peak: Amounts = {}
+    sidecars: Amounts = {}
+    for asked, is_sidecar in starting:
+        at_once = dict(sidecars)
+        _add(at_once, asked)
+        raise_to(peak, at_once)
+        if is_sidecar:
+            _add(total, asked)
+            sidecars = at_once
+    raise_to(total, peak)
+    total |= {name: number for name, number in whole.items() if name.startswith(_POD_LEVEL)}
+    _add(total, overhead)
+    return total
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + number
+
+
+def raise_to(total: Amounts, floor: Amounts) -> None:
+    """Make each amount at least as large as in `floor`."""
+    for name, number in floor.items():
+        total[name] = max(total.get(name, 0), number)
 
 
 def _plain(number: int | float) -> str:

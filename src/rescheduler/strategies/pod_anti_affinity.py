@@ -12,7 +12,7 @@ from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strate
 from rescheduler.planning.columns import Indexes
 from rescheduler.planning.matching import Subjects, rule_owners, subjects_of
 from rescheduler.planning.refusals import PlanGuard
-from rescheduler.planning.view import View
+from rescheduler.planning.view import Look, View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import may_propose
 
@@ -75,7 +75,7 @@ class _Conflicts:
         here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and may_propose(view, selection, pod)]
         self._able = {pod for pod in here if view.objection(pod) is None}
         self._blocked = [pod for pod in here if pod not in self._able]
-        self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        self._refused: defaultdict[Look, set[int]] = defaultdict(set)
         self._sorted: dict[int, list[int]] = {}
 
     def resolve(self) -> Generator[Proposal, ProposalResult, bool]:
@@ -110,7 +110,7 @@ class _Conflicts:
     def _handle_refusal(self, pod: int, result: ProposalResult) -> None:
         """Skip pods that would be refused for the same reason: a limit that the plan has reached, or no target."""
         if result.refused_by(PlanGuard.NO_TARGET):
-            self._refused[self._look(pod)].add(int(self._view.at[pod]))
+            self._refused[self._view.look(pod)].add(int(self._view.at[pod]))
             out = {other for other in self._able if self._is_hopeless(other)}
         else:
             out = {other for other in self._able if self._view.objection(other) is not None}
@@ -132,13 +132,9 @@ class _Conflicts:
         ranked = sorted(must or neighbours or counts, key=lambda pod: (-counts[pod], pods[pod].rank, pod))
         return ranked if must else ranked[:1]
 
-    def _look(self, pod: int) -> tuple[int, int]:
-        columns = self._view.columns
-        return int(columns.pod_shape[pod]), int(columns.pod_group[pod])
-
     def _is_hopeless(self, pod: int) -> bool:
         """Whether two pods of this look found no target, from two nodes: then no node takes another one."""
-        return len(self._refused[self._look(pod)]) > 1
+        return len(self._refused[self._view.look(pod)]) > 1
 
     def _sides(self, pod: int) -> list[set[int]]:
         return [side for violation in self._by_pod[pod] for side in violation.sides(pod)]

@@ -13,6 +13,7 @@ from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposal
 from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
+from rescheduler.planning.workloads import belongs_to_node
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 # How many domains are proposed for a group, which the planner may all refuse.
@@ -130,8 +131,8 @@ class _Groups:
 def _belongs(view: View, selection: PodSelection, pod: int) -> bool:
     """Whether a pod counts for its group: not if it is only expected, is leaving, or belongs to the node."""
     row = view.pods[pod]
-    rooted = row.static or (row.owner is not None and row.owner.kind == "DaemonSet")
-    return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and selection.matches(row)
+    stays = row.deleting or belongs_to_node(row)
+    return view.at[pod] >= 0 and bool(row.node) and not stays and selection.matches(row)
 
 
 class _Gathering:

@@ -24,10 +24,9 @@ from rescheduler.migration.steps.common import (
 )
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.quantity import amount
+from rescheduler.model.quantity import Amounts, amount, sum_requests
 
 _ENDING = "-room"
-_POD_LEVEL = ("cpu", "memory", "hugepages-")  # a pod may request these as a whole, besides its containers
 _KEPT = ("schedulerName", "priorityClassName", "tolerations", "serviceAccountName")
 """Copied from the pod: only the pod's own scheduler keeps room for it, by its priority."""
 _HARMLESS = {
@@ -128,38 +127,13 @@ def release_room(context: StepContext) -> list[Command]:
 
 
 def _asked_by(spec: Json) -> dict[str, str]:
-    """The scheduler's sum: containers and sidecars, or the peak of the init phase, or the pod's own; plus overhead."""
-    total: dict[str, int] = {}
-    for container in spec["containers"]:
-        _add(total, _requests(container))
-    peak: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        asked = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            _add(total, asked)
-            _add(sidecars, asked)
-            _raise_to(peak, sidecars)
-        else:
-            at_once = dict(sidecars)
-            _add(at_once, asked)
-            _raise_to(peak, at_once)
-    _raise_to(total, peak)
-    total |= {name: number for name, number in _requests(spec).items() if name.startswith(_POD_LEVEL)}
-    _add(total, {name: amount(name, text) for name, text in (spec.get("overhead") or {}).items()})
+    """What a pod requests, so that the scheduler keeps as much room for the placeholder."""
+    starting = ((_requests(each), each.get("restartPolicy") == "Always") for each in spec.get("initContainers") or ())
+    overhead = {name: amount(name, text) for name, text in (spec.get("overhead") or {}).items()}
+    total = sum_requests(map(_requests, spec["containers"]), starting, _requests(spec), overhead)
     return {name: f"{number}m" if name == "cpu" else str(number) for name, number in sorted(total.items()) if number}
 
 
-def _requests(asking: Json) -> dict[str, int]:
+def _requests(asking: Json) -> Amounts:
     asked = (asking.get("resources") or {}).get("requests") or {}
     return {name: amount(name, text) for name, text in asked.items()}
-
-
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
-        total[name] = total.get(name, 0) + number
-
-
-def _raise_to(total: dict[str, int], floor: dict[str, int]) -> None:
-    for name, number in floor.items():
-        total[name] = max(total.get(name, 0), number)
