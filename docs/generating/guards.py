@@ -25,7 +25,7 @@ files need `--now`; without it a plan warns that both are not checked ([why](adr
 
 def guards_page() -> str:
     """Every guard by the name that a rejection has."""
-    rows = [(f"`{name}`", words(type(guard)), guard.changed_by) for name, guard in guards.discover().items()]
+    rows = [(f"`{name}`", words(guard), guard.changed_by) for name, guard in guards.discover().items()]
     plan_rows = [(f"`{each}`", each.meaning, each.changed_by) for each in PlanGuard]
     return "\n".join(
         [

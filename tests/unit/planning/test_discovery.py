@@ -11,11 +11,11 @@ from rescheduler.planning.guards.base import Guard
 from rescheduler.planning.predicates.base import Predicate
 from rescheduler.planning.refusals import NodeRefusal, PlanGuard
 
-RULES: list[type[Guard] | type[Predicate]] = [*map(type, guards.discover().values()), *predicates.discover()]
+RULES: list[Guard | type[Predicate]] = [*guards.discover().values(), *predicates.discover()]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_is_documented_in_one_sentence_and_has_a_caption(rule: type[Guard] | type[Predicate]) -> None:
+def test_every_rule_is_documented_in_one_sentence_and_has_a_caption(rule: Guard | type[Predicate]) -> None:
     assert rule.__doc__
     assert rule.__doc__.endswith(".")
     assert 0 < len(rule.caption) < 40

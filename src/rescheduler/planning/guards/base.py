@@ -1,12 +1,12 @@
-"""The base class of guards, and the context in which they look things up: found once for a plan."""
+"""The decorator that makes guards, and the context in which they look things up: found once for a plan."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
-from typing import ClassVar
+from typing import Self
 
 from rescheduler.model import labels
 from rescheduler.model.objects import Autoscaler, DisruptionBudget, Node, Pod
@@ -84,31 +84,31 @@ class Lasting(Enum):
     """The pod is about to go by itself, and will never be moved."""
 
 
-class Guard(ABC):
-    """One rule about which pods are not moved. The docstring of a subclass is its documentation."""
+@dataclass
+class Guard:
+    """One rule about which pods are not moved. It decorates the function whose docstring is its documentation.
 
-    name: ClassVar[str]
-    """What plans, `explain` and metrics call it: the name of the class without `Guard`."""
-    order: ClassVar[int]
+    The function explains why a pod is not to be moved; its text is empty when the pod may be moved.
+    """
+
+    order: int
     """Where several object, the one with the lowest number is reported: what makes the others meaningless first."""
-    caption: ClassVar[str]
+    caption: str
     """What the page calls its objection, in a few words."""
-    changed_by: ClassVar[str] = ""
+    changed_by: str = ""
     """The setting, label or annotation that changes it, as Markdown; empty if it always holds."""
-    lasting: ClassVar[Lasting] = Lasting.UNTIL_CHANGED
-    on_removal: ClassVar[bool] = False
+    lasting: Lasting | Callable[[Pod], Lasting] = Lasting.UNTIL_CHANGED
+    on_removal: bool = False
     """Whether it also keeps a pod that has ended from being removed. Most guards protect only pods that run."""
-    on_recovery: ClassVar[bool] = False
+    on_recovery: bool = False
     """Whether it also keeps recovery from a pod that has failed. Most guards protect only pods that run well."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.name = cls.__name__.removesuffix("Guard")
-
-    @abstractmethod
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        """Why the pod is not to be moved; empty when it may be."""
+    def __call__(self, objection: Callable[[Pod, GuardContext], str]) -> Self:
+        """Take the function, whose name in CamelCase is what plans, `explain` and metrics call the guard."""
+        self.objection, self.__doc__ = objection, objection.__doc__
+        self.name = "".join(map(str.capitalize, objection.__name__.split("_")))
+        return self
 
     def lasts(self, pod: Pod) -> Lasting:
         """For how long it objects to moving this pod."""
-        return self.lasting
+        return self.lasting(pod) if callable(self.lasting) else self.lasting

@@ -4,12 +4,7 @@ from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
 
-class DaemonSetGuard(Guard):
+@Guard(order=50, caption="DaemonSet pod", on_removal=True)
+def daemon_set(pod: Pod, context: GuardContext) -> str:
     """DaemonSet pods: their place is their node."""
-
-    order = 50
-    caption = "DaemonSet pod"
-    on_removal = True
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        return f"DaemonSet {pod.owner.name} runs it on this node" if pod.owner and pod.owner.kind == "DaemonSet" else ""
+    return f"DaemonSet {pod.owner.name} runs it on this node" if pod.owner and pod.owner.kind == "DaemonSet" else ""

@@ -4,13 +4,7 @@ from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
 
-class DeletingGuard(Guard):
+@Guard(order=30, caption="Being deleted", lasting=Lasting.UNTIL_THE_POD_ENDS, on_removal=True)
+def deleting(pod: Pod, context: GuardContext) -> str:
     """Pods that are being deleted."""
-
-    order = 30
-    caption = "Being deleted"
-    lasting = Lasting.UNTIL_THE_POD_ENDS
-    on_removal = True
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        return "it is being deleted" if pod.deleting else ""
+    return "it is being deleted" if pod.deleting else ""

@@ -4,15 +4,8 @@ from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
 
-class ExcludedNamespaceGuard(Guard):
+@Guard(order=70, caption="Excluded namespace", changed_by="`excludedNamespaces`", on_removal=True, on_recovery=True)
+def excluded_namespace(pod: Pod, context: GuardContext) -> str:
     """Pods in excludedNamespaces."""
-
-    order = 70
-    caption = "Excluded namespace"
-    changed_by = "`excludedNamespaces`"
-    on_removal = True
-    on_recovery = True
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        excluded = pod.namespace in context.policy.excluded_namespaces
-        return f"namespace {pod.namespace} is in excludedNamespaces" if excluded else ""
+    excluded = pod.namespace in context.policy.excluded_namespaces
+    return f"namespace {pod.namespace} is in excludedNamespaces" if excluded else ""

@@ -4,14 +4,9 @@ from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
 
-class JobGuard(Guard):
+@Guard(order=310, caption="Pod of a Job", changed_by="`allow.jobs`")
+def job(pod: Pod, context: GuardContext) -> str:
     """Pods of Jobs, unless allow.jobs: moving one starts its work again."""
-
-    order = 310
-    caption = "Pod of a Job"
-    changed_by = "`allow.jobs`"
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs or context.lifts_caution(pod):
-            return ""
-        return f"Job {pod.owner.name} would start its work again (allow.jobs lets it)"
+    if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs or context.lifts_caution(pod):
+        return ""
+    return f"Job {pod.owner.name} would start its work again (allow.jobs lets it)"

@@ -4,15 +4,10 @@ from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
 
-class LocalStorageGuard(Guard):
+@Guard(order=280, caption="Data on its node", changed_by="`allow.localStorage`")
+def local_storage(pod: Pod, context: GuardContext) -> str:
     """Pods with data on their node, unless allow.localStorage."""
-
-    order = 280
-    caption = "Data on its node"
-    changed_by = "`allow.localStorage`"
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        kept = pod.shape.local_storage
-        if not kept or context.policy.allow.local_storage or context.lifts_caution(pod):
-            return ""
-        return f"it has local storage ({', '.join(kept)})"
+    kept = pod.shape.local_storage
+    if not kept or context.policy.allow.local_storage or context.lifts_caution(pod):
+        return ""
+    return f"it has local storage ({', '.join(kept)})"

@@ -6,17 +6,13 @@ from rescheduler.model.policy import MigrationMethod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
 
-class MigrationMethodGuard(Guard):
+@Guard(order=320, caption="No fitting method")
+def migration_method(pod: Pod, context: GuardContext) -> str:
     """Pods with the method handoff that cannot be handed off, or with an unknown method."""
-
-    order = 320
-    caption = "No fitting method"
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        wanted = context.workloads.annotation(pod, labels.MIGRATION_METHOD)
-        if wanted is not None and wanted not in set(MigrationMethod):
-            return f"annotation {labels.MIGRATION_METHOD} is {wanted!r}, not one of {', '.join(MigrationMethod)}"
-        if (wanted or context.policy.migration_method) != MigrationMethod.HANDOFF or pod.owner is None:
-            return ""
-        why = context.methods.cannot_hand_off(pod)
-        return f"handoff is the method chosen for it, and {why}" if why else ""
+    wanted = context.workloads.annotation(pod, labels.MIGRATION_METHOD)
+    if wanted is not None and wanted not in set(MigrationMethod):
+        return f"annotation {labels.MIGRATION_METHOD} is {wanted!r}, not one of {', '.join(MigrationMethod)}"
+    if (wanted or context.policy.migration_method) != MigrationMethod.HANDOFF or pod.owner is None:
+        return ""
+    why = context.methods.cannot_hand_off(pod)
+    return f"handoff is the method chosen for it, and {why}" if why else ""

@@ -4,14 +4,9 @@ from rescheduler.model.objects import Pod
 from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
 
 
-class NotRunningGuard(Guard):
+@Guard(order=20, caption="Not running", lasting=Lasting.UNTIL_THE_POD_ENDS)
+def not_running(pod: Pod, context: GuardContext) -> str:
     """Pods that are on no node, or have ended."""
-
-    order = 20
-    caption = "Not running"
-    lasting = Lasting.UNTIL_THE_POD_ENDS
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        if pod.finished:
-            return f"it has ended ({pod.phase})"
-        return "" if pod.node else "it is not on a node yet"
+    if pod.finished:
+        return f"it has ended ({pod.phase})"
+    return "" if pod.node else "it is not on a node yet"

@@ -7,23 +7,18 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 _CRASHES = 3  # restarts after which a pod that is not Ready crashes again and again, also while it runs for a moment
 
 
-class SingleReplicaGuard(Guard):
+@Guard(order=330, caption="Single replica", changed_by="`allow.singleReplica`, `migrationMethod`")
+def single_replica(pod: Pod, context: GuardContext) -> str:
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
-
-    order = 330
-    caption = "Single replica"
-    changed_by = "`allow.singleReplica`, `migrationMethod`"
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
-            return ""
-        if context.methods.choose(pod) is not Method.EVICT or context.lifts_caution(pod):
-            return ""
-        if not pod.ready and (pod.ailment is not None or pod.restarts >= _CRASHES):
-            return ""  # it crashes, or cannot start: there is no running replica already
-        workloads = context.workloads
-        only = "replica" if workloads.replicas(pod) <= 1 else "Ready replica" if workloads.only_ready(pod) else ""
-        if not only:
-            return ""
-        why = context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
-        return f"it is the only {only}, and {why} (allow.singleReplica lets it)"
+    if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
+        return ""
+    if context.methods.choose(pod) is not Method.EVICT or context.lifts_caution(pod):
+        return ""
+    if not pod.ready and (pod.ailment is not None or pod.restarts >= _CRASHES):
+        return ""  # it crashes, or cannot start: there is no running replica already
+    workloads = context.workloads
+    only = "replica" if workloads.replicas(pod) <= 1 else "Ready replica" if workloads.only_ready(pod) else ""
+    if not only:
+        return ""
+    why = context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
+    return f"it is the only {only}, and {why} (allow.singleReplica lets it)"

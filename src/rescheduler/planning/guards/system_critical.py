@@ -6,12 +6,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext
 _LEAST = min(SYSTEM_PRIORITIES.values())
 
 
-class SystemCriticalGuard(Guard):
+@Guard(order=100, caption="System-critical", on_recovery=True)
+def system_critical(pod: Pod, context: GuardContext) -> str:
     """Pods of system-critical priority."""
-
-    order = 100
-    caption = "System-critical"
-    on_recovery = True
-
-    def objection(self, pod: Pod, context: GuardContext) -> str:
-        return f"its priority {pod.priority} is system-critical" if pod.priority >= _LEAST else ""
+    return f"its priority {pod.priority} is system-critical" if pod.priority >= _LEAST else ""
