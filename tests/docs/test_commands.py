@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs import commands
-from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of, spans
-from tests.docs.shell import LANGUAGES, CommandLine, ShellError, command_lines, shown, simple
+from tests.docs.pages import PAGES, ROOT, blocks, name_of, spans
+from tests.docs.shell import LANGUAGES, CommandLine, command_lines, simple
 from tests.docs.skipped import is_of_reader
 from tests.support.cli import rescheduler
 
@@ -53,49 +53,6 @@ def test_commands_on_the_examples_run(page: Path, tmp_path: Path, monkeypatch: p
             assert ran.code in (0, 3), f"{line.place}: {ran.said}"
 
 
-def block(language: str, *lines: str) -> Block:
-    return Block(ROOT / "README.md", 10, language, "".join(f"{line}\n" for line in lines))
-
-
-def words(*lines: str) -> list[tuple[str, ...]]:
-    return [each.words for each in command_lines(block("bash", *lines))]
-
-
-class TestAShellBlock:
-    def test_is_cut_into_simple_commands(self) -> None:
-        assert words("A=1 rescheduler plan -o json > plan.json && kubectl get pmig -A | grep x  # why") == [
-            ("rescheduler", "plan", "-o", "json"),
-            ("kubectl", "get", "pmig", "-A"),
-            ("grep", "x"),
-        ]
-
-    def test_goes_on_after_a_backslash_and_within_quotes(self) -> None:
-        assert words("kubectl patch x \\", '  -p \'{"a":', "1}'") == [("kubectl", "patch", "x", "-p", '{"a":\n1}')]
-
-    def test_may_have_substitutions_and_loops(self) -> None:
-        assert words("source <(rescheduler completion bash)") == [("source",), ("rescheduler", "completion", "bash")]
-        assert words("for n in a b; do kubectl cordon $n; done") == [("kubectl", "cordon", "$n")]
-
-    def test_feeds_a_here_document(self) -> None:
-        (found,) = command_lines(block("bash", "kubectl apply -f - <<'EOF'", "kind: Pod", "EOF"))
-        assert (found.words, found.fed) == (("kubectl", "apply", "-f", "-"), "kind: Pod\n")
-
-    def test_without_an_end_is_told_with_its_line(self) -> None:
-        with pytest.raises(ShellError, match=r"^README.md:12: .*no end"):
-            list(command_lines(block("bash", "true", "echo 'x")))
-
-
-class TestAConsole:
-    def test_has_commands_and_their_output(self) -> None:
-        first, second = shown(block("console", "$ true", "a", "b", "$ false"))
-        assert (first.command, first.output, first.place) == ("true", "a\nb\n", "README.md:11")
-        assert (second.command, second.output) == ("false", "")
-
-    def test_begins_with_a_command(self) -> None:
-        with pytest.raises(ShellError, match=r"README.md:11"):
-            list(shown(block("console", "output")))
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -116,18 +73,3 @@ class TestAConsole:
 def test_a_wrong_command_is_found(line: str, why: str) -> None:
     (found,) = simple("here", line)
     assert why in commands.fault(found)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "rescheduler plan -o=wide",
-        "kubectl -n x get pods",
-        "make demo DEMO=x",
-        "python -m tests.chaos",
-        ".venv/bin/rescheduler plan",
-    ],
-)
-def test_a_right_command_is_left_alone(line: str) -> None:
-    (found,) = simple("here", line)
-    assert commands.fault(found) == ""

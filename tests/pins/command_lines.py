@@ -8,36 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import click
+
+from rescheduler.cli.main import root
+
 NOW = "--now 2026-11-15T08:00:00Z"
 
-COMMANDS = (
-    "",
-    "run",
-    "demo",
-    "plan",
-    "explain",
-    "snapshot",
-    "apply",
-    "move",
-    "migrations",
-    "approve",
-    "maintenance",
-    "maintenance start",
-    "maintenance status",
-    "maintenance stop",
-    "pause",
-    "resume",
-    "cleanup",
-    "crds",
-    "scheduler-config",
-    "config",
-    "config check",
-    "config show",
-    "convert",
-    "completion",
-    "version",
-)
-"""Every command that has a help text; the first is the root."""
+
+def all_commands() -> Iterator[str]:
+    """Every command that has a help text; the first is the root."""
+    yield ""
+    context = click.Context(root)
+    for name in root.list_commands(context):
+        yield name
+        command = root.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from (f"{name} {each}" for each in command.list_commands(context))
+
 
 _PLANS: dict[str, list[str]] = {
     "crowded": [

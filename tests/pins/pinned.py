@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.pins.catalogues import CATALOGUES
-from tests.pins.command_lines import COMMANDS, recorded_command_lines
+from tests.pins.command_lines import all_commands, recorded_command_lines
 from tests.pins.live import LIVE
 from tests.pins.transcript import transcript
 
@@ -23,7 +23,7 @@ def _help(command: str) -> str:
 
 def _all_pins() -> dict[str, Callable[[], str]]:
     found: dict[str, Callable[[], str]] = {}
-    for command in COMMANDS:
+    for command in all_commands():
         found[f"help/{command.replace(' ', '-') or 'rescheduler'}"] = partial(_help, command)
     found["help/kubectl-rescheduler"] = partial(
         transcript, ["kubectl rescheduler --help", "kubectl rescheduler plan -x"]
