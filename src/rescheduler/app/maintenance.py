@@ -17,7 +17,7 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import CommandSender, ObjectClient, path_of
 from rescheduler.migration.commands import patch
 from rescheduler.migration.observation import controller_of, has_finished, is_terminating, labels_of
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey, annotations_of
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -60,7 +60,7 @@ async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool
     if _is_marked(node) == maintenance:
         return False
     command = patch(
-        node, {"metadata": {"labels": {marks.MAINTENANCE: "true" if maintenance else None}}}, "mark for maintenance"
+        node, {"metadata": {"labels": {labels.MAINTENANCE: "true" if maintenance else None}}}, "mark for maintenance"
     )
     refused = await writer.carry_out(command)
     if refused is not None:
@@ -168,11 +168,11 @@ def _is_in_the_way(pod: Json) -> bool:
 def _cordon(node: Json) -> CordonState:
     if not node["spec"].get("unschedulable"):
         return CordonState.NONE
-    return CordonState.OURS if marks.CORDONED in annotations_of(node) else CordonState.OTHERS
+    return CordonState.OURS if labels.CORDONED in annotations_of(node) else CordonState.OTHERS
 
 
 def _is_marked(node: Json) -> bool:
-    return labels_of(node).get(marks.MAINTENANCE) == "true"
+    return labels_of(node).get(labels.MAINTENANCE) == "true"
 
 
 def _name(body: Json) -> str:

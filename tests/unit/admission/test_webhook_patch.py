@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kubemini.patches import apply_json_patch
 from rescheduler.admission.webhook import patch_for
 from rescheduler.migration.steps.evict import prefers
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.advice import ExpectedMove, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_nodes
@@ -25,15 +25,15 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 EXPECTED = ExpectedMove("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1")
 GATED = ExpectedMove("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1", gate=True)
 MARKED = {
-    marks.MIGRATION_ID: "m",
-    marks.MIGRATION_STATUS: "in-progress",
-    marks.MIGRATED_FROM: "one",
-    marks.MIGRATION_REASON: "LoadBalancing",
+    labels.MIGRATION_ID: "m",
+    labels.MIGRATION_STATUS: "in-progress",
+    labels.MIGRATED_FROM: "one",
+    labels.MIGRATION_REASON: "LoadBalancing",
 }
 TOLD = {
-    marks.MIGRATION_TIME: at(NOW),
-    marks.ORIGINAL_POD: "original-uid",
-    marks.ORIGINAL_POD_NAME: "web-abc-1",
+    labels.MIGRATION_TIME: at(NOW),
+    labels.ORIGINAL_POD: "original-uid",
+    labels.ORIGINAL_POD_NAME: "web-abc-1",
 }
 PREFERENCES = [
     {
@@ -123,16 +123,16 @@ def test_a_preference_that_is_there_already_is_not_put_twice() -> None:
 
 
 def test_the_time_of_the_first_review_stays() -> None:
-    after = patched(pod_json(annotations={marks.MIGRATION_TIME: "2020-01-01T00:00:00Z"}), PlacementAdvice(EXPECTED))
-    assert after["metadata"]["annotations"][marks.MIGRATION_TIME] == "2020-01-01T00:00:00Z"
+    after = patched(pod_json(annotations={labels.MIGRATION_TIME: "2020-01-01T00:00:00Z"}), PlacementAdvice(EXPECTED))
+    assert after["metadata"]["annotations"][labels.MIGRATION_TIME] == "2020-01-01T00:00:00Z"
 
 
 def test_a_pod_that_is_to_be_held_back_gets_a_gate_beside_those_it_has() -> None:
     after = patched(pod_json(), PlacementAdvice(GATED))
-    assert after["spec"]["schedulingGates"] == [{"name": marks.NOMINATE_GATE}]
-    assert after["metadata"]["annotations"] == {**TOLD, marks.GATED: "m"}
+    assert after["spec"]["schedulingGates"] == [{"name": labels.NOMINATE_GATE}]
+    assert after["metadata"]["annotations"] == {**TOLD, labels.GATED: "m"}
     others = patched(pod_json(spec={"schedulingGates": [{"name": "example.com/other"}]}), PlacementAdvice(GATED))
-    assert others["spec"]["schedulingGates"] == [{"name": "example.com/other"}, {"name": marks.NOMINATE_GATE}]
+    assert others["spec"]["schedulingGates"] == [{"name": "example.com/other"}, {"name": labels.NOMINATE_GATE}]
 
 
 def test_a_pod_that_is_bound_already_gets_neither_gate_nor_affinity() -> None:
@@ -144,14 +144,14 @@ def test_a_pod_that_is_bound_already_gets_neither_gate_nor_affinity() -> None:
 def test_values_that_no_label_may_have_are_cut_or_left_out() -> None:
     long = "ip-10-0-0-1." + "x" * 50 + ".compute.internal"
     odd = ExpectedMove("m" * 64, long, "two", "not a strategy", "u", "p")
-    labels = patched(pod_json(), PlacementAdvice(odd))["metadata"]["labels"]
-    assert labels == {marks.MIGRATION_STATUS: "in-progress", marks.MIGRATED_FROM: long[:62]}
+    after = patched(pod_json(), PlacementAdvice(odd))
+    assert after["metadata"]["labels"] == {labels.MIGRATION_STATUS: "in-progress", labels.MIGRATED_FROM: long[:62]}
 
 
 def test_a_probe_is_answered_and_gets_nothing_else() -> None:
-    pod = pod_json(labels={marks.PROBE: "token-1"}, annotations=None)
+    pod = pod_json(labels={labels.PROBE: "token-1"}, annotations=None)
     after = patched(pod, PlacementAdvice(GATED, {"one": "why"}))
-    assert after["metadata"].pop("annotations") == {marks.ANSWER: "token-1"}
+    assert after["metadata"].pop("annotations") == {labels.ANSWER: "token-1"}
     assert after["spec"] == pod["spec"]
 
 
@@ -167,7 +167,7 @@ def test_a_null_parent_is_replaced_as_a_whole_and_keys_are_escaped() -> None:
 
 NAMES = st.text(alphabet="ab/~01.-", min_size=1, max_size=12)
 TEXTS = st.text(max_size=5)
-KEYS = st.one_of(NAMES, st.sampled_from([marks.MIGRATION_ID, marks.MIGRATION_TIME, marks.GATED, "~1", "~01", "/"]))
+KEYS = st.one_of(NAMES, st.sampled_from([labels.MIGRATION_ID, labels.MIGRATION_TIME, labels.GATED, "~1", "~01", "/"]))
 SECTION = st.one_of(st.none(), st.dictionaries(KEYS, TEXTS, max_size=4))
 NODES = st.sampled_from(["one", "two", "three"])
 REQUIREMENT = st.builds(
@@ -198,11 +198,11 @@ AFFINITY = optional(
     ),
     podAffinity=st.just({REQUIRED: [{"topologyKey": "zone"}]}),
 )
-GATES = st.lists(st.sampled_from(["example.com/a", marks.NOMINATE_GATE]), max_size=2, unique=True).map(
+GATES = st.lists(st.sampled_from(["example.com/a", labels.NOMINATE_GATE]), max_size=2, unique=True).map(
     lambda names: [{"name": name} for name in names]
 )
 PODS = st.builds(
-    lambda labels, annotations, spec: pod_json(labels=labels, annotations=annotations, spec=spec),
+    lambda own, annotations, spec: pod_json(labels=own, annotations=annotations, spec=spec),
     SECTION,
     SECTION,
     optional(affinity=AFFINITY, schedulingGates=GATES, nodeName=NODES),
@@ -220,7 +220,7 @@ def test_whatever_is_on_a_pod_survives_and_the_second_review_finds_nothing_to_do
 ) -> None:
     after = patched(pod, advice)
     expected = advice.expected
-    ours = {**MARKED, **TOLD, marks.GATED: ""}
+    ours = {**MARKED, **TOLD, labels.GATED: ""}
     for section in ("labels", "annotations"):
         for key, value in (pod["metadata"].get(section) or {}).items():
             assert key in ours or after["metadata"][section][key] == value
@@ -234,7 +234,9 @@ def test_whatever_is_on_a_pod_survives_and_the_second_review_finds_nothing_to_do
         return
     gates = [each["name"] for each in spec.get("schedulingGates") or ()]
     before = [each["name"] for each in own.get("schedulingGates") or ()]
-    new = [marks.NOMINATE_GATE] if expected is not None and expected.gate and marks.NOMINATE_GATE not in before else []
+    new = (
+        [labels.NOMINATE_GATE] if expected is not None and expected.gate and labels.NOMINATE_GATE not in before else []
+    )
     assert gates == before + new
     wishes, had = _wishes(spec), _wishes(own)
     assert wishes[: len(had)] == had
@@ -265,20 +267,20 @@ def _requires_no_less(own: Json, spec: Json, avoided: set[str]) -> None:
     worlds: list[Json] = [
         {"kubernetes.io/hostname": name, "zone": zone} for name in ("one", "two", "three") for zone in ("one", "two")
     ]
-    for labels in worlds:
-        name = labels["kubernetes.io/hostname"]
-        assert _passes(_terms(spec), name, labels) == (_passes(_terms(own), name, labels) and name not in avoided)
+    for node in worlds:
+        name = node["kubernetes.io/hostname"]
+        assert _passes(_terms(spec), name, node) == (_passes(_terms(own), name, node) and name not in avoided)
 
 
-def _passes(terms: list[Json] | None, name: str, labels: Json) -> bool:
+def _passes(terms: list[Json] | None, name: str, node: Json) -> bool:
     if terms is None:
         return True
-    return any(_holds(term, name, labels) for term in terms)
+    return any(_holds(term, name, node) for term in terms)
 
 
-def _holds(term: Json, name: str, labels: Json) -> bool:
+def _holds(term: Json, name: str, node: Json) -> bool:
     found: list[tuple[Json, Callable[[str], Any]]] = [
-        *((each, labels.get) for each in term.get("matchExpressions") or ()),
+        *((each, node.get) for each in term.get("matchExpressions") or ()),
         *((each, lambda _key: name) for each in term.get("matchFields") or ()),
     ]
     return bool(found) and all(

@@ -7,9 +7,9 @@ from typing import Any
 
 from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.model import labels as marks
 from rescheduler.model.advice import NewPod
 from rescheduler.model.json import Json
+from rescheduler.model.labels import FAILURES, SCHEDULING_RETRIES
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
@@ -21,7 +21,7 @@ from tests.support.pod_migrations import migration_spec, pod_migration
 
 NOW = 1_800_000_000.0
 FORGET_AFTER = 3600.0
-RETRIES = {marks.SCHEDULING_RETRIES: "3"}
+RETRIES = {SCHEDULING_RETRIES: "3"}
 WEB = Owner("ReplicaSet", "web-abc", "web-abc-uid")
 
 
@@ -29,7 +29,7 @@ def record(*nodes: str, at: float = NOW - 60, slot: str = WHOLE, revision: str =
     """The annotations of a workload whose pods failed on these nodes."""
     failures = {node: NodeFailure(at, "CrashLoopBackOff") for node in nodes}
     text = format_record({slot: RecordEntry(count=len(nodes), nodes=failures, revision=revision)})
-    return {**RETRIES, marks.FAILURES: text}
+    return {**RETRIES, FAILURES: text}
 
 
 def reference(owner: Owner, api_version: str = "apps/v1") -> Json:

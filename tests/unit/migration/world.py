@@ -27,7 +27,7 @@ from rescheduler.migration.observation import (
 )
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.placeholder import placeholder_name
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, PodMigration
 from rescheduler.model.plan import Method
@@ -108,7 +108,7 @@ class World:
         original = found.get(("Pod", "web-a"))
         known = progress.replacement.name if progress.replacement is not None else ""
         both = (original, found.get(("Pod", known)) if known != "web-a" else None)
-        ours = tuple(each for each in both if each and labels_of(each).get(marks.MIGRATION_ID) == "m")
+        ours = tuple(each for each in both if each and labels_of(each).get(labels.MIGRATION_ID) == "m")
         return Observation(
             pod=original,
             marked=ours,
@@ -169,11 +169,11 @@ class World:
         made["spec"] |= {"affinity": affinity} if affinity else {}
         step = self.kept.status.step
         if self.webhook and self.steered is not SteeringMethod.TEMPLATE and step in ("Evict", "AwaitRebuilt"):
-            made["metadata"]["labels"] |= {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
-            made["metadata"]["annotations"] = {marks.ORIGINAL_POD: "web-a-uid"}
+            made["metadata"]["labels"] |= {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"}
+            made["metadata"]["annotations"] = {labels.ORIGINAL_POD: "web-a-uid"}
             if self.steered is SteeringMethod.NOMINATE:
-                made["spec"]["schedulingGates"] = [{"name": marks.NOMINATE_GATE}]
-                made["metadata"]["annotations"][marks.GATED] = "m"
+                made["spec"]["schedulingGates"] = [{"name": labels.NOMINATE_GATE}]
+                made["metadata"]["annotations"][labels.GATED] = "m"
         self.objects["Pod", name] = made
 
     def _schedule(self) -> None:
@@ -224,14 +224,14 @@ def remains(world: World) -> list[str]:
     """What is left of the move that should not be; the trace on its replacement may stay."""
     left = [f"{kind} {name}" for kind, name in world.objects if kind == "PodDisruptionBudget"]
     for (kind, name), body in world.objects.items():
-        labels, notes = labels_of(body), body["metadata"].get("annotations") or {}
-        if marks.PLACEHOLDER in labels or body["spec"].get("schedulingGates"):
+        pod_labels, notes = labels_of(body), body["metadata"].get("annotations") or {}
+        if labels.PLACEHOLDER in pod_labels or body["spec"].get("schedulingGates"):
             left.append(f"{kind} {name}")
-        if labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-            left.append(f"{kind} {name} still says {labels[marks.MIGRATION_STATUS]}")
+        if pod_labels.get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
+            left.append(f"{kind} {name} still says {pod_labels[labels.MIGRATION_STATUS]}")
         if kind != "Pod" and (notes or body["spec"].get("paused")):
             left.append(f"{kind} {name}: {notes}")
-        if any(key.startswith(marks.OWN_PREFIX) for key in notes):
+        if any(key.startswith(labels.OWN_PREFIX) for key in notes):
             left.append(f"{kind} {name}: {notes}")
     template = world.objects[world.kind, "web-1"]["spec"]["template"]["spec"]
     return left + (["the template is steered"] if "affinity" in template else [])

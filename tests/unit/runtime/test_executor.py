@@ -14,7 +14,7 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, StepContext
-from rescheduler.model import labels as marks
+from rescheduler.model.labels import MIGRATION_ID, MIGRATION_REASON, MIGRATION_STATUS
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.runtime.executor import MigrationExecutor
@@ -106,7 +106,7 @@ async def test_a_refusal_is_looked_at_again_once_and_then_left_for_later() -> No
 
 
 async def test_the_step_sees_how_it_was_refused() -> None:
-    labels = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
+    labels = {MIGRATION_ID: "m", MIGRATION_STATUS: "in-progress", MIGRATION_REASON: "Manual"}
     found = stage(migration(step="CreateCopy"), pod=pod(labels=labels))
     found.answers = [FailedCommand(403, "Forbidden", "exceeded quota")]
     await found.work()
@@ -171,7 +171,7 @@ async def test_an_admitted_migration_begins_and_goes_on_at_once() -> None:
 
 
 async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() -> None:
-    noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
+    noted = replica_set(annotations={MIGRATION_ID: "m"})
     over = migration(phase=Phase.COMPLETED, completion_time=NOW - 60)
     found = stage(over, controller=noted)
     assert await found.work() == 1.0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import CORDONED, MAINTENANCE
 from rescheduler.model.objects import Node
 from rescheduler.model.time import format_instant
 from rescheduler.runtime.maintenance import cordon_command, is_candidate, uncordon_command
 from tests.unit.migration.scenes import NOW, leaving, node
 
-LABEL = {marks.MAINTENANCE: "true"}
-NOTE = {marks.CORDONED: "2026-01-01T00:00:00Z"}
+LABEL = {MAINTENANCE: "true"}
+NOTE = {CORDONED: "2026-01-01T00:00:00Z"}
 GUARD = {"uid": "two-uid", "resourceVersion": "7"}
 
 
@@ -27,10 +27,10 @@ def change(body: Json, *, cordons: bool = True) -> Any:
 
 def test_a_labelled_node_is_cordoned_and_noted_in_one_patch() -> None:
     assert change(node(labels=LABEL)) == {
-        "metadata": {"annotations": {marks.CORDONED: format_instant(NOW)}, **GUARD},
+        "metadata": {"annotations": {CORDONED: format_instant(NOW)}, **GUARD},
         "spec": {"unschedulable": True},
     }
-    assert change(node(labels={marks.MAINTENANCE: "false"})) is None
+    assert change(node(labels={MAINTENANCE: "false"})) is None
 
 
 def test_a_cordon_of_somebody_else_stays_theirs() -> None:
@@ -45,8 +45,8 @@ def test_our_cordon_stays_while_the_label_does_and_is_put_up_again() -> None:
 
 
 def test_our_cordon_goes_with_the_label_together_with_its_note() -> None:
-    gone: Json = {"metadata": {"annotations": {marks.CORDONED: None}, **GUARD}}
-    for labels in ({}, {marks.MAINTENANCE: "no"}):
+    gone: Json = {"metadata": {"annotations": {CORDONED: None}, **GUARD}}
+    for labels in ({}, {MAINTENANCE: "no"}):
         assert change(closed(labels=labels, annotations=NOTE)) == gone | {"spec": {"unschedulable": None}}
     assert change(node(annotations=NOTE)) == gone
     command = uncordon_command(closed(labels=LABEL, annotations=NOTE))

@@ -14,7 +14,7 @@ from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import AwaitMembers, Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.copy import AwaitReady, CopyPod, EvictOriginal, Land, Nominate, Ungate
 from rescheduler.migration.steps.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
@@ -33,7 +33,7 @@ def adopted() -> dict[str, Any]:
 
 
 def test_a_pod_that_another_migration_moves_is_waited_for() -> None:
-    busy = pod(labels={marks.MIGRATION_ID: "another", marks.MIGRATION_STATUS: "in-progress"})
+    busy = pod(labels={labels.MIGRATION_ID: "another", labels.MIGRATION_STATUS: "in-progress"})
     assert isinstance(Mark().look(scene(MOVING, pod=busy)), Wait)
 
 
@@ -41,9 +41,9 @@ def test_marking_is_done_when_pod_and_workload_carry_the_id() -> None:
     outlook = Mark().look(scene(MOVING))
     assert isinstance(outlook, Do)
     assert [command.kind for command in outlook.commands] == ["Pod", "Deployment"]
-    labels = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
-    noted = deployment(annotations={marks.MIGRATION_ID: "m"})
-    assert Mark().look(scene(MOVING, pod=pod(labels=labels), deployment=noted)) == Done()
+    pod_labels = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress", labels.MIGRATION_REASON: "Manual"}
+    noted = deployment(annotations={labels.MIGRATION_ID: "m"})
+    assert Mark().look(scene(MOVING, pod=pod(labels=pod_labels), deployment=noted)) == Done()
 
 
 def test_whose_annotations_are_to_be_cleaned_is_recorded_first() -> None:
@@ -91,7 +91,7 @@ def test_room_is_reserved_by_a_nomination() -> None:
 
 def test_only_our_gate_is_taken_off_and_not_when_the_pod_is_gone() -> None:
     gated = copy_of()
-    gated["spec"]["schedulingGates"] = [{"name": "theirs"}, {"name": marks.GATE}]
+    gated["spec"]["schedulingGates"] = [{"name": "theirs"}, {"name": labels.GATE}]
     outlook = Ungate().look(scene(MOVING, gated))
     assert isinstance(outlook, Do)
     assert {"op": "remove", "path": "/spec/schedulingGates/1"} in outlook.commands[0].body
@@ -180,7 +180,7 @@ def test_the_original_is_made_cheap_only_when_every_pod_of_its_workload_is_ready
     unready = (pod(), pod("web-b", ready=False))
     assert isinstance(Cheapen().look(scene(MOVING, copy_of(), siblings=unready)), Wait)
     assert isinstance(Cheapen().look(scene(MOVING, copy_of(), siblings=(pod(),))), Wait)
-    cheap = pod(annotations={marks.DELETION_COST: CHEAPEST})
+    cheap = pod(annotations={labels.DELETION_COST: CHEAPEST})
     assert Cheapen().look(scene(MOVING, copy_of(), pod=cheap)) == Done()
     assert Cheapen().look(scene(MOVING, copy_of(), pod=None)) == GiveUp(
         "the pod is gone, and its ReplicaSet has replaced it", retry=False
@@ -234,14 +234,14 @@ def test_a_finished_replacement_keeps_its_trace_and_nothing_else() -> None:
     assert isinstance(outlook, Do)
     assert isinstance(outlook.commands[0].body, dict)
     assert outlook.commands[0].body["metadata"] == {
-        "labels": {marks.MIGRATION_STATUS: "completed"},
-        "annotations": {marks.WITHHELD: None},
+        "labels": {labels.MIGRATION_STATUS: "completed"},
+        "annotations": {labels.WITHHELD: None},
         "ownerReferences": [],
         "resourceVersion": "7",
         "uid": "copy-uid",
     }
-    done = copy_of(ownerReferences=[], annotations={marks.ORIGINAL_POD: "web-a-uid"})
-    done["metadata"]["labels"] |= {marks.MIGRATION_STATUS: "completed"}
+    done = copy_of(ownerReferences=[], annotations={labels.ORIGINAL_POD: "web-a-uid"})
+    done["metadata"]["labels"] |= {labels.MIGRATION_STATUS: "completed"}
     assert Finish().look(scene(MOVING, done, pod=None)) == Done()
 
 

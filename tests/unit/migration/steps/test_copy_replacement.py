@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rescheduler.migration.steps.copy import CopyPod, replacement_name
 from rescheduler.migration.steps.handoff import CopyTemplate, choose_withheld_labels
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, budget, migration, pod, replica_set, scene
 
@@ -22,9 +22,9 @@ def test_the_template_hash_is_withheld_where_there_is_one() -> None:
 
 def test_without_a_template_hash_a_label_is_withheld_that_nobody_else_goes_by() -> None:
     owner = replica_set()
-    labels = {"app": "web", "tier": "front"}
-    owner["spec"] |= {"selector": {"matchLabels": labels}}
-    owner["spec"]["template"]["metadata"]["labels"] = labels
+    pod_labels = {"app": "web", "tier": "front"}
+    owner["spec"] |= {"selector": {"matchLabels": pod_labels}}
+    owner["spec"]["template"]["metadata"]["labels"] = pod_labels
     assert choose_withheld_labels(scene(migration(), controller=owner, services=(SERVICE,))) == {"tier": "front"}
     by_tier = budget()
     by_tier["spec"]["selector"] = {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
@@ -35,12 +35,16 @@ def test_a_copy_from_the_template_waits_behind_its_gate_without_the_withheld_lab
     owner = replica_set()
     owner["spec"]["template"]["metadata"]["annotations"] = {"team": "a"}
     made = CopyTemplate().body(scene(migration(), controller=owner), pod())
-    labels, notes = made["metadata"]["labels"], made["metadata"]["annotations"]
-    assert (labels["app"], labels[marks.MIGRATION_ID], labels[marks.MIGRATED_FROM]) == ("web", "m", "one")
-    assert "pod-template-hash" not in labels
-    assert json.loads(notes[marks.WITHHELD]) == {"pod-template-hash": "1"}
-    assert (notes["team"], notes[marks.ORIGINAL_POD], notes[marks.ORIGINAL_POD_NAME]) == ("a", "web-a-uid", "web-a")
-    assert made["spec"]["schedulingGates"] == [{"name": marks.GATE}]
+    pod_labels, notes = made["metadata"]["labels"], made["metadata"]["annotations"]
+    assert (pod_labels["app"], pod_labels[labels.MIGRATION_ID], pod_labels[labels.MIGRATED_FROM]) == (
+        "web",
+        "m",
+        "one",
+    )
+    assert "pod-template-hash" not in pod_labels
+    assert json.loads(notes[labels.WITHHELD]) == {"pod-template-hash": "1"}
+    assert (notes["team"], notes[labels.ORIGINAL_POD], notes[labels.ORIGINAL_POD_NAME]) == ("a", "web-a-uid", "web-a")
+    assert made["spec"]["schedulingGates"] == [{"name": labels.GATE}]
     assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == ["m-uid"]
     assert "schedulingGates" not in owner["spec"]["template"]["spec"]
 
@@ -55,32 +59,32 @@ def test_a_copy_of_a_bare_pod_leaves_what_its_node_and_admission_gave_it() -> No
         "app": "bare",
         "topology.kubernetes.io/zone": "a",
         "topology.kubernetes.io/region": "r",
-        marks.MIGRATION_ID: "earlier",
-        marks.RESCHEDULING: "enabled",
+        labels.MIGRATION_ID: "earlier",
+        labels.RESCHEDULING: "enabled",
     }
     original["metadata"]["annotations"] = {
-        marks.MIGRATION_METHOD: "auto",
-        marks.ORIGINAL_POD_NAME: "earlier",
+        labels.MIGRATION_METHOD: "auto",
+        labels.ORIGINAL_POD_NAME: "earlier",
         "rescheduler.io/marks-before": "{}",
     }
     made = CopyPod().body(scene(migration(Method.COPY), pod=original), original)
     spec, metadata = made["spec"], made["metadata"]
     assert not {"nodeName", "priority", "preemptionPolicy"} & set(spec)
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"], spec["hostNetwork"]) == ([data], [data], True)
-    kept = {key for key in metadata["labels"] if not key.startswith(marks.PREFIX + "migrat")}
-    assert kept == {"app", marks.RESCHEDULING}
-    assert metadata["labels"][marks.MIGRATION_ID] == "m"
-    assert metadata["annotations"][marks.MIGRATION_METHOD] == "auto"
-    assert metadata["annotations"][marks.ORIGINAL_POD_NAME] == "web-a"
+    kept = {key for key in metadata["labels"] if not key.startswith(labels.PREFIX + "migrat")}
+    assert kept == {"app", labels.RESCHEDULING}
+    assert metadata["labels"][labels.MIGRATION_ID] == "m"
+    assert metadata["annotations"][labels.MIGRATION_METHOD] == "auto"
+    assert metadata["annotations"][labels.ORIGINAL_POD_NAME] == "web-a"
     assert "rescheduler.io/marks-before" not in metadata["annotations"]
 
 
 def test_a_bare_pod_that_is_moved_takes_along_where_it_failed() -> None:
     original = pod(owner=False)
-    original["metadata"]["annotations"] = {marks.FAILURES: '{"count":1}', marks.COST_BEFORE: "3"}
+    original["metadata"]["annotations"] = {labels.FAILURES: '{"count":1}', labels.COST_BEFORE: "3"}
     notes = CopyPod().body(scene(migration(Method.COPY), pod=original), original)["metadata"]["annotations"]
-    assert notes[marks.FAILURES] == '{"count":1}'
-    assert marks.COST_BEFORE not in notes
+    assert notes[labels.FAILURES] == '{"count":1}'
+    assert labels.COST_BEFORE not in notes
 
 
 def test_a_replacement_is_called_after_its_pod_and_the_time() -> None:

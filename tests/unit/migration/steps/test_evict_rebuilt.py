@@ -9,7 +9,7 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.rollback import roll_back
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.migration.steps.evict import AwaitRebuiltReady, MarkRebuilt, disown_extra_pods, find_rebuilt
-from rescheduler.model import labels as marks
+from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
@@ -18,16 +18,16 @@ from tests.unit.migration.scenes import NOW, leaving, migration, pod, scene
 
 WAITING = migration(Method.EVICT, "AwaitRebuilt", replacement=None, bystanders=("web-a-uid", "web-b-uid"))
 MARKING = migration(Method.EVICT, "MarkRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"))
-LABELS = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATED_FROM: "one"}
-NOTES = {marks.ORIGINAL_POD: "web-a-uid", marks.ORIGINAL_POD_NAME: "web-a", marks.MIGRATION_TIME: "then"}
+LABELS = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress", labels.MIGRATED_FROM: "one"}
+NOTES = {labels.ORIGINAL_POD: "web-a-uid", labels.ORIGINAL_POD_NAME: "web-a", labels.MIGRATION_TIME: "then"}
 
 
 def marked(name: str, *, by: str = "m", status: str = "in-progress", gated: bool = False, age: float = 0.0) -> Json:
     """A new pod as the webhook has it."""
-    labels = {"app": "web"} | LABELS | {marks.MIGRATION_ID: by, marks.MIGRATION_STATUS: status}
-    notes = NOTES | ({marks.GATED: by} if gated else {})
-    body = pod(name, node="", labels=labels, annotations=notes, creationTimestamp=format_instant(NOW - age))
-    body["spec"]["schedulingGates"] = [{"name": marks.NOMINATE_GATE}] if gated else []
+    pod_labels = {"app": "web"} | LABELS | {labels.MIGRATION_ID: by, labels.MIGRATION_STATUS: status}
+    notes = NOTES | ({labels.GATED: by} if gated else {})
+    body = pod(name, node="", labels=pod_labels, annotations=notes, creationTimestamp=format_instant(NOW - age))
+    body["spec"]["schedulingGates"] = [{"name": labels.NOMINATE_GATE}] if gated else []
     return body
 
 
@@ -106,7 +106,7 @@ def test_a_recorded_replacement_is_let_through_and_keeps_its_trace_when_the_move
     assert isinstance(outlook, Do)
     trace, gate = outlook.commands
     assert isinstance(trace.body, dict)
-    assert trace.body["metadata"]["labels"] == {marks.MIGRATION_STATUS: "failed"}
+    assert trace.body["metadata"]["labels"] == {labels.MIGRATION_STATUS: "failed"}
     assert gate.why == "take the gate off"
 
 

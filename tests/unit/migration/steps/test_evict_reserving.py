@@ -12,8 +12,8 @@ from rescheduler.migration.observation import FailedCommand, SteeringMethod
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.evict import NominateRebuilt, UngateRebuilt
 from rescheduler.migration.steps.placeholder import HoldRoom, ReleaseRoom, build_placeholder
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import GATED, MIGRATION_ID, MIGRATION_STATUS, NOMINATE_GATE, ORIGINAL_POD
 from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import leaving, migration, node, pod, scene
@@ -32,8 +32,8 @@ def placeholder(nominated: str = "two") -> Json:
 
 def new_pod(*gates: str, nominated: str = "", **more: Any) -> Json:
     """The pod that was made in the original's place, as the webhook has it."""
-    labels = {"app": "web", marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
-    notes = {marks.ORIGINAL_POD: "web-a-uid"} | ({marks.GATED: "m"} if gates else {})
+    labels = {"app": "web", MIGRATION_ID: "m", MIGRATION_STATUS: "in-progress"}
+    notes = {ORIGINAL_POD: "web-a-uid"} | ({GATED: "m"} if gates else {})
     body = pod("web-c", node="", ready=False, labels=labels, annotations=notes, **more)
     body["spec"]["schedulingGates"] = [{"name": gate} for gate in gates]
     body["status"] = {"phase": "Pending"} | ({"nominatedNodeName": nominated} if nominated else {})
@@ -103,9 +103,9 @@ def test_an_earlier_placeholder_that_ends_is_waited_for() -> None:
 def test_the_new_pod_is_nominated_before_the_room_is_released_and_let_through_last() -> None:
     life, taken = Lifecycle(), []
     for nominated, held, gates in (
-        ("", placeholder(), (marks.NOMINATE_GATE,)),
-        ("two", placeholder(), (marks.NOMINATE_GATE,)),
-        ("two", None, (marks.NOMINATE_GATE,)),
+        ("", placeholder(), (NOMINATE_GATE,)),
+        ("two", placeholder(), (NOMINATE_GATE,)),
+        ("two", None, (NOMINATE_GATE,)),
     ):
         decision = life.advance(guiding(new_pod(*gates, nominated=nominated), placeholder=held))
         taken += [(decision.status.step, each.verb, each.name, each.subresource) for each in decision.commands]
@@ -118,12 +118,12 @@ def test_the_new_pod_is_nominated_before_the_room_is_released_and_let_through_la
 
 
 def test_the_gate_goes_with_its_note_and_other_gates_stay() -> None:
-    outlook = UngateRebuilt().look(guiding(new_pod("theirs", marks.NOMINATE_GATE)))
+    outlook = UngateRebuilt().look(guiding(new_pod("theirs", NOMINATE_GATE)))
     assert isinstance(outlook, Do)
     (command,) = outlook.commands
     assert command.body == [
         {"op": "test", "path": "/metadata/uid", "value": "web-c-uid"},
-        {"op": "test", "path": "/spec/schedulingGates/1/name", "value": marks.NOMINATE_GATE},
+        {"op": "test", "path": "/spec/schedulingGates/1/name", "value": NOMINATE_GATE},
         {"op": "remove", "path": "/spec/schedulingGates/1"},
         {"op": "test", "path": "/metadata/annotations/rescheduler.io~1gated", "value": "m"},
         {"op": "remove", "path": "/metadata/annotations/rescheduler.io~1gated"},
@@ -136,11 +136,11 @@ def test_a_pod_that_came_without_a_gate_is_left_to_the_scheduler() -> None:
 
 
 def test_a_pod_is_not_nominated_to_a_node_that_takes_none_any_more() -> None:
-    assert NominateRebuilt().look(guiding(new_pod(marks.NOMINATE_GATE), target=node(ready=False))) == Done()
+    assert NominateRebuilt().look(guiding(new_pod(NOMINATE_GATE), target=node(ready=False))) == Done()
 
 
 def test_what_is_refused_never_keeps_a_pod_behind_its_gate() -> None:
-    gated = new_pod(marks.NOMINATE_GATE)
+    gated = new_pod(NOMINATE_GATE)
     assert NominateRebuilt().look(guiding(gated, refused=QUOTA)) == Done("it is not nominated to two: exceeded quota")
     kept = ReleaseRoom().look(guiding(gated, refused=QUOTA, placeholder=placeholder()))
     assert kept == Done("the placeholder could not be removed: exceeded quota")
@@ -150,7 +150,7 @@ def test_the_time_that_is_up_keeps_no_pod_behind_its_gate() -> None:
     late = migration(
         Method.EVICT, "NominateRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), start_time=0.0
     )
-    gated = new_pod(marks.NOMINATE_GATE)
+    gated = new_pod(NOMINATE_GATE)
     decision = Lifecycle().advance(scene(late, gated, pod=None, siblings=(gated,), **NOMINATE))
     assert decision.status.step == "NominateRebuilt"
     assert decision.commands

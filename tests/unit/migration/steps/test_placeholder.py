@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rescheduler.decode.pods import pod_requests
 from rescheduler.decode.structs import ApiPodSpec
 from rescheduler.migration.steps.placeholder import build_placeholder, find_placeholder, placeholder_name, release_room
-from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
+from rescheduler.model.labels import GATE, MANAGED_BY, MANAGER, PLACEHOLDER
 from rescheduler.model.plan import Method
 from rescheduler.model.quantity import amount
 from tests.unit.migration.scenes import leaving, migration, pod, replica_set, scene
@@ -81,14 +81,14 @@ def test_policies_let_it_in_and_the_same_scheduler_keeps_room_for_it() -> None:
 
 def test_it_stays_behind_its_gate_and_goes_with_its_migration() -> None:
     body = held_for({})
-    assert body["spec"]["schedulingGates"] == [{"name": marks.GATE}]
+    assert body["spec"]["schedulingGates"] == [{"name": GATE}]
     (owner,) = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner.get("controller")) == ("PodMigration", "m-uid", None)
 
 
 def test_nothing_that_selects_the_pod_selects_it() -> None:
     labels = held_for({})["metadata"]["labels"]
-    assert labels == {marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.MANAGER}
+    assert labels == {PLACEHOLDER: "m", MANAGED_BY: MANAGER}
     assert not replica_set()["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
@@ -100,7 +100,7 @@ def test_its_name_follows_from_its_migrations_and_fits() -> None:
 def test_only_its_own_placeholder_is_released_and_only_once() -> None:
     ours = {**held_for({}), "metadata": held_for({})["metadata"] | {"uid": "p", "resourceVersion": "1"}}
     stranger = pod("m-room", owner=False)
-    theirs = {**ours, "metadata": ours["metadata"] | {"labels": ours["metadata"]["labels"] | {marks.PLACEHOLDER: "n"}}}
+    theirs = {**ours, "metadata": ours["metadata"] | {"labels": ours["metadata"]["labels"] | {PLACEHOLDER: "n"}}}
     assert [each.name for each in release_room(scene(EVICT, placeholder=ours))] == ["m-room"]
     for other in (None, stranger, theirs):
         assert find_placeholder(scene(EVICT, placeholder=other)) is None
