@@ -1,7 +1,7 @@
 """Options that several commands share, and groups of options that a command gets as one dataclass.
 
 An option is declared once: as a field of a group, or as a field of the policy (`model.policy`), for which
-`policy_options` makes flags. They follow kubectl's habits; an invalid value is a usage error.
+`command` makes flags. They follow kubectl's habits; an invalid value is a usage error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def option(*flags: str, **how: Any) -> Any:
     return field(metadata={"option": (flags, how)})
 
 
-def group_options(name: str, into: type[Group]) -> Option:
+def _group_options(name: str, into: type[Group]) -> Option:
     """Make a decorator that adds the options of a dataclass to a command, which gets them as one object."""
     listed = sorted(fields(into), key=lambda each: each.name not in into.__annotations__)  # type: ignore[arg-type] # a dataclass
 
@@ -78,18 +78,20 @@ def group_options(name: str, into: type[Group]) -> Option:
     return decorate
 
 
-def command(name: str, group: click.Group | None = None) -> Callable[[Command], click.Command]:
+def command(
+    name: str, group: click.Group | None = None, epilog: str | None = messages.EXIT_CODES
+) -> Callable[[Command], click.Command]:
     """Make a decorator for a command. Parameters that are option groups get their options; -v is the last option."""
 
     def decorate(function: Command) -> click.Command:
         wrapped = function
         for parameter, kind in reversed(get_type_hints(function).items()):
             if kind is PolicyFlags:
-                wrapped = policy_options(wrapped)
+                wrapped = _policy_options(wrapped)
             elif isinstance(kind, type) and is_dataclass(kind) and kind is not WaitOptions:  # see waiting_options
-                wrapped = group_options(parameter, kind)(wrapped)
+                wrapped = _group_options(parameter, kind)(wrapped)
         make = click.command if group is None else group.command
-        return messages.verbose_option(make(name, epilog=messages.EXIT_CODES)(wrapped))
+        return messages.verbose_option(make(name, epilog=epilog)(wrapped))
 
     return decorate
 
@@ -164,9 +166,6 @@ class PolicyFlags:
     """Values by field of the configuration, for `config.loader.override`; None if the flag is not given."""
 
 
-access_options = group_options("access", AccessOptions)
-
-
 def _policy_flags() -> dict[str, tuple[str, Option]]:
     """Return the field and the option of each flag, by the name of click's parameter."""
     nested = [(f"{to_camel(each.name)}.", each.default) for each in fields(Policy) if isinstance(each.default, Section)]
@@ -211,7 +210,7 @@ def _policy_flag(name: str, key: str, kind: str, flag: Flag) -> Option:
     return click.option(name, help=about, **how)
 
 
-def policy_options(command: Command) -> Command:
+def _policy_options(command: Command) -> Command:
     """Add `--config` and a flag for each field of the policy that has one; the command gets them as PolicyFlags."""
     flags = _policy_flags()
 

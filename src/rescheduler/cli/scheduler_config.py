@@ -14,7 +14,7 @@ from rescheduler.cli import messages
 from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app_scheduler_config as documents
 from rescheduler.cli.lazy import kube_errors
-from rescheduler.cli.options import STDIN, AccessOptions, access_options, group_options, option
+from rescheduler.cli.options import STDIN, AccessOptions, command, option
 from rescheduler.cli.output import FORMATS, format_document
 from rescheduler.model.json import Json
 from rescheduler.model.time import DurationError, parse_duration
@@ -155,10 +155,7 @@ class SchedulerConfigOptions:
             )
 
 
-@click.command("scheduler-config")
-@group_options("options", SchedulerConfigOptions)
-@access_options
-@messages.verbose_option
+@command("scheduler-config", epilog=None)
 def scheduler_config(options: SchedulerConfigOptions, access: AccessOptions) -> None:
     """Print a kube-scheduler configuration that uses our extender.
 
