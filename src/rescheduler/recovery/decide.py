@@ -30,7 +30,7 @@ from rescheduler.recovery.decision import (
     seconds_until_recovery,
     start_decision,
 )
-from rescheduler.recovery.failed_pods import FailedPod, failure_kind, feasible_nodes, find_failed_pods, may_be_own_fault
+from rescheduler.recovery.failed_pods import FailedPod, failure_kind, find_failed_pods, may_be_own_fault
 from rescheduler.recovery.jobs import why_keep
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, reset_entry
 from rescheduler.recovery.settings import RetriesError, find_retries
@@ -202,7 +202,7 @@ def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
         return
     nodes = entry.recent_failures(state.now, state.settings.forget_after)
     nodes[failed.node] = NodeFailure(state.now, failed.failure.reason)
-    places = feasible_nodes(state, failed.pod)
+    places = state.feasible_nodes[failed.uid]
     what = f"{failed.title} on node {failed.node} {failed.failure.message}"
     if not in_place and not places and not failed.is_gone:
         # It would only be gone. It is recovered when a node turns up that could take it.

@@ -116,10 +116,9 @@ class WorkloadState:
     """The nodes of these pods by name; nodes that no longer exist are missing."""
     unready_share: float = 0.0
     """The share of all nodes that are not ready, from 0 to 1."""
-    feasible_nodes: frozenset[str] = frozenset()
-    """Nodes that could take such a pod (selector, affinity, taints, ready, not cordoned), whatever failed there."""
-    feasible_by_pod: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    """The same by UID for pods that fit on other nodes than the rest (a volume, an older template)."""
+    feasible_nodes: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """By UID of a pod that is not Ready, the nodes that could take one like it (selector, affinity, taints, volumes,
+    ready, not cordoned), whatever failed there."""
     objections: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By pod UID, why a guard protects this pod: opted out, an excluded namespace."""
     replacement: Json | None = None

@@ -367,16 +367,11 @@ def _find_placement_failure(
         ours = refused & set(entry.avoids)
     else:
         ours = refused - avoided_nodes(controller["spec"]["template"]["spec"].get("affinity"))
-    if not ours & feasible_nodes(state, pod):
+    if not ours & state.feasible_nodes[pod["metadata"]["uid"]]:
         return None
     since = parse_instant(said["lastTransitionTime"]) if said.get("lastTransitionTime") else state.now
     due = max(0.0, since + state.settings.start_timeout - state.now)
     return DetectedFailure(NO_NODE, f"fits only on nodes where it failed ({', '.join(sorted(ours))})", due)
-
-
-def feasible_nodes(state: WorkloadState, pod: Json) -> frozenset[str]:
-    """Return the nodes that could take a pod like this one, whatever failed there."""
-    return state.feasible_by_pod.get(pod["metadata"]["uid"], state.feasible_nodes)
 
 
 def _may_recover(builder: DecisionBuilder, failed: FailedPod) -> bool:

@@ -154,9 +154,6 @@ class WorkloadStateReader:
         owners = {each["metadata"]["uid"] for each in found.controllers}
         vanished = [lost for lost in self._vanished.of(owners) if lost.pod.uid not in there]
         rows |= {lost.pod.uid: lost.pod for lost in vanished}
-        by_age = sorted(found.controllers, key=lambda each: str(each["metadata"].get("creationTimestamp")))
-        free = self._find_feasible(rows, [_read_template(reader, each) for each in by_age])
-        everywhere = next(iter(free.values()), frozenset[str]())
         return WorkloadState(
             workload=found.holder,
             controllers=found.controllers,
@@ -164,8 +161,7 @@ class WorkloadStateReader:
             vanished=tuple(lost.as_pod() for lost in vanished),
             nodes=await self._nodes(pod["spec"].get("nodeName", "") for pod in found.pods),
             unready_share=self._node_finder.unready_share,
-            feasible_nodes=everywhere,
-            feasible_by_pod={uid: nodes for uid, nodes in free.items() if nodes != everywhere},
+            feasible_nodes=self._find_feasible(rows, [_read_template(reader, each) for each in found.controllers]),
             objections=self._objections(rows),
             replacement=await self._owners.find("Pod", key[1], entry.replacement) if entry.replacement else None,
             settings=self._live.recovery(),
@@ -184,17 +180,16 @@ class WorkloadStateReader:
         return replace(state, workload=holder, controllers=controllers, now=self._now())
 
     def _find_feasible(self, rows: dict[str, Pod], templates: list[Workload | None]) -> dict[str, frozenset[str]]:
-        """The feasible nodes for each pod's replacement, by UID; pods of the newest controller come first."""
+        """The feasible nodes for each pod's replacement, by UID."""
         by_owner = {each.uid: each for each in templates if each is not None}
-        ages = {uid: age for age, uid in enumerate(by_owner)}
-        owners = {uid: row.owner.uid if row.owner is not None else "" for uid, row in rows.items()}
         known: dict[object, frozenset[str]] = {}
         free: dict[str, frozenset[str]] = {}
-        for uid, row in sorted(rows.items(), key=lambda item: (-ages.get(owners[item[0]], -1), item[0])):
-            shape, volumes, template = row.shape, volume_terms(self._cache, row), by_owner.get(owners[uid])
+        for uid, row in rows.items():
+            owner = row.owner.uid if row.owner is not None else ""
+            shape, volumes, template = row.shape, volume_terms(self._cache, row), by_owner.get(owner)
             # With a template, the pod's own node affinity is ignored: each pod of a DaemonSet wants another node.
             wants = () if template is not None else (shape.node_selector, shape.node_affinity)
-            alike = (owners[uid], wants, shape.tolerations, volumes)
+            alike = (owner, wants, shape.tolerations, volumes)
             if alike not in known:
                 known[alike] = self._node_finder.find(shape, template, volumes)
             free[uid] = known[alike]

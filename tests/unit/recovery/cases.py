@@ -103,12 +103,29 @@ def node(name: str, status: str = "True", ago: float = 5_000.0) -> Json:
     return {"kind": "Node", "metadata": {"name": name}, "status": {"conditions": [ready(status, ago)]}}
 
 
-def case(holder: Json, *pods: Json, controllers: Iterable[Json] | None = None, **more: Any) -> WorkloadState:
-    """A workload on healthy nodes, all of which could take its pods."""
+class Everywhere(dict[str, frozenset[str]]):
+    """The same nodes for every pod."""
+
+    def __init__(self, nodes: frozenset[str]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+    def __missing__(self, uid: str) -> frozenset[str]:
+        return self.nodes
+
+
+def case(
+    holder: Json,
+    *pods: Json,
+    controllers: Iterable[Json] | None = None,
+    feasible_nodes: Iterable[str] = NODES,
+    **more: Any,
+) -> WorkloadState:
+    """A workload on healthy nodes, all of which could take its pods unless the test says which."""
     own = (holder,) if controllers is None and holder["kind"] != "Pod" else tuple(controllers or ())
     given: Json = {
         "nodes": {name: node(name) for name in NODES},
-        "feasible_nodes": frozenset(NODES),
+        "feasible_nodes": Everywhere(frozenset(feasible_nodes)),
         "settings": RecoverySettings(),
         "now": NOW,
     }

@@ -201,7 +201,7 @@ def test_a_pod_that_no_node_could_take_stays_and_is_not_counted() -> None:
 
 
 def test_nodes_of_a_single_pod_count_for_that_pod() -> None:
-    seen = deployment_case(of("web-a"), well("web-b"), feasible_by_pod={"uid-web-a": frozenset({"n1"})})
+    seen = replace(deployment_case(of("web-a"), well("web-b")), feasible_nodes={"uid-web-a": frozenset({"n1"})})
     assert decide(seen).outcomes == ("no_node_left", "rescheduled")
 
 
