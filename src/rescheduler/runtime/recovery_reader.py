@@ -8,8 +8,9 @@ nodes, and a stale answer costs no pod. Pods that failed and are gone already co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
+from math import inf
 
 import msgspec
 import numpy as np
@@ -44,18 +45,6 @@ Volumes = tuple[tuple[NodeTerm, ...], ...]
 """The node affinity terms of each volume that is bound to nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeColumns:
-    """The nodes at one moment."""
-
-    at: float
-    masks: NodeMasks
-    names: tuple[str, ...]
-    is_open: Mask
-    """Nodes that accept new pods."""
-    unready_share: float
-
-
 class NodeFinder:
     """Finds nodes that could take the replacement of a failed pod, by their labels, taints and conditions.
 
@@ -63,48 +52,31 @@ class NodeFinder:
     predicates of planning judge them. Free room is not checked: it changes, and the scheduler waits for it.
     """
 
-    def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
-        self._cache = cache
-        self._now = now
-        self._cached: _NodeColumns | None = None
-
-    @property
-    def unready_share(self) -> float:
+    def __init__(self, nodes: Iterable[Node], at: float) -> None:
+        self.at = at
+        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        self._names = [node.name for node in ordered]
+        self._masks = NodeMasks(Columns(ClusterSnapshot(nodes=ordered)))
+        # Planning excludes more nodes, but the scheduler chooses the node of a replacement.
+        is_open = [node.ready and not node.unschedulable and not node.deleting for node in ordered]
+        self._is_open: Mask = np.array(is_open, np.bool_)
+        self.unready_share = sum(not node.ready for node in ordered) / max(1, len(ordered))
         """The share of nodes that are not ready, from 0 to 1."""
-        return self._read_columns().unready_share
 
     def find(self, shape: Shape, template: Workload | None, volumes: Volumes) -> frozenset[str]:
         """The nodes whose labels and taints suit a pod; a template replaces the pod's own node selector and affinity.
 
         The pod's own affinity may exclude nodes because recovery had it avoid them.
         """
-        nodes = self._read_columns()
         if template is not None:
             wanted = {"node_selector": template.node_selector, "node_affinity": template.node_affinity}
             shape = msgspec.structs.replace(shape, **wanted)
-        mask = nodes.is_open & nodes.masks.tolerated(shape)
-        if (selected := nodes.masks.selected(shape)) is not None:
+        mask = self._is_open & self._masks.tolerated(shape)
+        if (selected := self._masks.selected(shape)) is not None:
             mask &= selected
         for terms in volumes:
-            mask &= nodes.masks.any_of(terms)
-        return frozenset(nodes.names[index] for index in np.flatnonzero(mask))
-
-    def _read_columns(self) -> _NodeColumns:
-        now = self._now()
-        if self._cached is None or not 0.0 <= now - self._cached.at < _FRESH:
-            nodes = tuple(sorted(self._cache.rows("Node"), key=lambda node: str(node.name)))
-            columns = Columns(ClusterSnapshot(nodes=nodes))
-            unready = sum(not node.ready for node in nodes)
-            # Planning excludes more nodes, but the scheduler chooses the node of a replacement.
-            is_open = [node.ready and not node.unschedulable and not node.deleting for node in nodes]
-            self._cached = _NodeColumns(
-                at=now,
-                masks=NodeMasks(columns),
-                names=tuple(node.name for node in nodes),
-                is_open=np.array(is_open, np.bool_),
-                unready_share=unready / len(nodes) if nodes else 0.0,
-            )
-        return self._cached
+            mask &= self._masks.any_of(terms)
+        return frozenset(self._names[index] for index in np.flatnonzero(mask))
 
 
 def volume_terms(cache: ClusterCache, pod: Pod) -> Volumes:
@@ -134,7 +106,7 @@ class WorkloadStateReader:
         self._live = live
         self._vanished = vanished
         self._now = informers.now
-        self._node_finder = NodeFinder(self._cache, informers.now)
+        self._finder = NodeFinder((), -inf)
 
     async def read(self, key: RecordOwnerKey) -> WorkloadState | RecordOwnerKey | None:
         """Read the state of a workload; or return the key that owns the record instead; or None if nothing is there."""
@@ -160,7 +132,7 @@ class WorkloadStateReader:
             pods=found.pods,
             vanished=tuple(lost.as_pod() for lost in vanished),
             nodes=await self._nodes(pod["spec"].get("nodeName", "") for pod in found.pods),
-            unready_share=self._node_finder.unready_share,
+            unready_share=self._refresh_nodes().unready_share,
             feasible_nodes=self._find_feasible(rows, [_read_template(reader, each) for each in found.controllers]),
             objections=self._objections(rows),
             replacement=await self._owners.find("Pod", key[1], entry.replacement) if entry.replacement else None,
@@ -183,6 +155,7 @@ class WorkloadStateReader:
         """The feasible nodes for each pod's replacement, by UID."""
         by_owner = {each.uid: each for each in templates if each is not None}
         known: dict[object, frozenset[str]] = {}
+        finder = self._refresh_nodes()
         free: dict[str, frozenset[str]] = {}
         for uid, row in rows.items():
             owner = row.owner.uid if row.owner is not None else ""
@@ -191,9 +164,15 @@ class WorkloadStateReader:
             wants = () if template is not None else (shape.node_selector, shape.node_affinity)
             alike = (owner, wants, shape.tolerations, volumes)
             if alike not in known:
-                known[alike] = self._node_finder.find(shape, template, volumes)
+                known[alike] = finder.find(shape, template, volumes)
             free[uid] = known[alike]
         return free
+
+    def _refresh_nodes(self) -> NodeFinder:
+        now = self._now()
+        if not 0.0 <= now - self._finder.at < _FRESH:
+            self._finder = NodeFinder(self._cache.rows("Node"), now)
+        return self._finder
 
     async def _nodes(self, names: Iterable[str]) -> dict[str, Json]:
         found: dict[str, Json] = {}

@@ -198,9 +198,7 @@ class StartGate:
         try:
             yield
         finally:
-            known = self._migrations.get(migration.key)
-            if known is None or known.status.phase is Phase.PENDING:
-                self._limits.release(migration.key)
+            self._limits.release(migration.key)  # if it has started, the cache shows that by now
 
     def _wait(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> StartDecision:
         if self._is_late(scene.migration, scene.now):

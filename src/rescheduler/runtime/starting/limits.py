@@ -41,10 +41,11 @@ class ConcurrencyLimits:
         self._migrations = migrations
         self._live = live
         self._replicas = replicas
-        self._granted: dict[ObjectKey, tuple[int, MigrationFootprint]] = {}
-        """With the attempts made before: one more attempt means that it has started."""
+        self._granted: dict[ObjectKey, MigrationFootprint] = {}
+        """Pending migrations that are being checked or about to start."""
         self._reserved: set[ObjectKey] = set()
         """Those of them that are only being checked."""
+        migrations.listen(self._changed)
 
     def find_exceeded(self, migration: PodMigration, progress: MigrationStatus) -> str:
         """Return the limit that stops a migration with this progress; empty if none does."""
@@ -82,9 +83,8 @@ class ConcurrencyLimits:
 
     def reserve(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count a migration during its check."""
-        key = migration.key
-        self._granted[key] = (progress.attempts, footprint(migration, progress))
-        self._reserved.add(key)
+        self._granted[migration.key] = footprint(migration, progress)
+        self._reserved.add(migration.key)
 
     def grant(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count a migration that starts."""
@@ -92,26 +92,21 @@ class ConcurrencyLimits:
         self._reserved.discard(migration.key)
 
     def has_granted(self, key: ObjectKey) -> bool:
-        """Whether a migration that is still pending in the cache is about to start."""
-        return key not in self._reserved and self._is_pending(key)
+        """Whether a pending migration is about to start."""
+        return key in self._granted and key not in self._reserved
 
     def release(self, key: ObjectKey) -> None:
         """Stop counting a migration, unless it has started."""
         self._granted.pop(key, None)
         self._reserved.discard(key)
 
-    def _is_pending(self, key: ObjectKey) -> bool:
-        """Whether a granted or reserved migration is still pending in the cache."""
-        attempts, _ = self._granted.get(key, (-1, None))
+    def _changed(self, key: ObjectKey, _ours: bool) -> None:  # noqa: FBT001  a listener of the cache
         known = self._migrations.get(key)
-        return known is not None and known.status.phase is Phase.PENDING and known.status.attempts <= attempts
+        if known is None or known.status.phase is not Phase.PENDING:
+            self.release(key)  # it counts as under way now, or is gone
 
     def _list_taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
-        for key, (_, granted) in list(self._granted.items()):
-            if not self._is_pending(key):
-                self.release(key)  # it has started since, or was deleted
-            elif key != apart:
-                yield granted
+        yield from (granted for key, granted in self._granted.items() if key != apart)
         for each in self._migrations.in_progress():
             if each.key != apart:
                 yield footprint(each, each.status)
