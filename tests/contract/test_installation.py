@@ -120,8 +120,9 @@ def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
 
     async def use(client: ApiClient) -> None:
         migration_client = MigrationClient(client)
-        (old,), complaints = await migration_client.all(space.name)
-        assert (old.spec.timeout, old.spec.reason, complaints) == (300, "by hand", [])
+        old = await migration_client.read(space.name, "m")
+        assert old is not None
+        assert (old.spec.timeout, old.spec.reason) == (300, "by hand")
         await migration_client.update_status(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
 
     def selected() -> list[str]:

@@ -24,7 +24,8 @@ from structlog.testing import capture_logs
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.migrations import decode_migrations
+from rescheduler.kube.objects import ObjectClient
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import Ran, rescheduler
 from tests.support.migrations import Moves
@@ -141,7 +142,7 @@ def driven(space: Space) -> Iterator[None]:
 
     async def waiting() -> list[str]:
         async with ApiClient(connection) as client:
-            found, _ = await MigrationClient(client).all(space.name)
+            found = decode_migrations(await ObjectClient(client).list_all("PodMigration", space.name))
         return [each.name for each in found if not each.status.over]
 
     def work() -> None:

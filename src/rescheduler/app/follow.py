@@ -10,7 +10,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -22,7 +21,7 @@ from rescheduler.app.planning import InputError
 from rescheduler.decode.reader import Bytes
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import InvalidMigrationError, decode_migration
+from rescheduler.kube.migrations import InvalidMigrationError, decode_migration, decode_migrations
 from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.json import Json, ObjectKey
@@ -189,11 +188,7 @@ async def await_migrations(
 
 async def read_migrations(client: ApiClient, namespace: str = "") -> list[PodMigration]:
     """Read PodMigrations, except malformed ones: nothing is moved for those, and the controller reports them."""
-    found: list[PodMigration] = []
-    for body in await ObjectClient(client).list_migrations(namespace):
-        with suppress(InvalidMigrationError):
-            found.append(decode_migration(body))
-    return found
+    return decode_migrations(await ObjectClient(client).list_migrations(namespace))
 
 
 def _part(keys: Collection[ObjectKey]) -> FollowedObjects:

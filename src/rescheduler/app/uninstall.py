@@ -29,7 +29,7 @@ from rescheduler.decode.structs import CRON_JOBS, RESOURCES, WORKLOADS, ApiResou
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
-from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, StaleError, decode_migration
+from rescheduler.kube.migrations import MigrationClient, StaleError, decode_migrations
 from rescheduler.kube.objects import CommandSender, NotInstalledError, ObjectClient, list_cluster, path_of
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore, state_name
@@ -280,13 +280,9 @@ class Uninstaller:
 
     def _decode(self, bodies: Sequence[Json]) -> list[PodMigration]:
         """Decode migrations; tell malformed ones."""
-        found: list[PodMigration] = []
-        for body in bodies:
-            try:
-                found.append(decode_migration(body))
-            except InvalidMigrationError as error:
-                self._tell(f"{error}; whatever is marked with its name is undone")
-        return found
+        return decode_migrations(
+            bodies, lambda complaint: self._tell(f"{complaint}; whatever is marked with its name is undone")
+        )
 
     async def _roll_back(self, migration: PodMigration) -> bool:
         """Roll a migration back; False if it takes too long."""

@@ -53,6 +53,17 @@ def decode_migration(body: Json) -> PodMigration:
     return found
 
 
+def decode_migrations(bodies: Iterable[Json], complain: Callable[[str], None] = lambda _: None) -> list[PodMigration]:
+    """Read objects of the cluster; `complain` is called for each malformed one, which is left out."""
+    found: list[PodMigration] = []
+    for body in bodies:
+        try:
+            found.append(decode_migration(body))
+        except InvalidMigrationError as error:
+            complain(str(error))
+    return found
+
+
 def _invalid(body: Json, path: str, what: str) -> InvalidMigrationError:
     metadata = body.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
@@ -178,17 +189,6 @@ class MigrationClient:
         answer = await self._client.find(path_of(KIND, namespace, name))
         return decode_migration(msgspec.json.decode(answer)) if answer is not None else None
 
-    async def all(self, namespace: str = "") -> tuple[list[PodMigration], list[str]]:
-        """All migrations, and a complaint about each malformed one."""
-        migrations: list[PodMigration] = []
-        complaints: list[str] = []
-        for body in await ObjectClient(self._client).list_all(KIND, namespace):
-            try:
-                migrations.append(decode_migration(body))
-            except InvalidMigrationError as error:
-                complaints.append(str(error))
-        return migrations, complaints
-
     async def update_status(self, migration: PodMigration, status: MigrationStatus) -> PodMigration:
         """Record progress over the version that was read."""
         # The version alone says which object is meant: no other object ever has it, not even one of the same name.
@@ -237,16 +237,14 @@ async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -
     A missing right to list them is noted, and the plan is made without them.
     """
     try:
-        found, complaints = await MigrationClient(client).all()
+        bodies = await ObjectClient(client).list_all(KIND)
     except ApiError as error:
         if error.status == 404:
             return []
         if error.status != 403:
             raise
     else:
-        for complaint in complaints:
-            note(f"{complaint}; its outcome is unknown")
-        return found
+        return decode_migrations(bodies, lambda complaint: note(f"{complaint}; its outcome is unknown"))
     if await client.find(f"/apis/{API_VERSION}") is not None:
         note("you may not list podmigrations.rescheduler.io, so workloads that rest after bad moves are unknown")
     return []
