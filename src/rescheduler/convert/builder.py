@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
+from typing import Any
 
 from rescheduler.config.errors import Loc, format_path
 from rescheduler.model.fields import quote
@@ -60,7 +60,7 @@ class Remark:
 class ConfigBuilder:
     """Collects fields, comments and remarks."""
 
-    data: dict[str, object] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
     comments: dict[Path, list[str]] = field(default_factory=dict)
     origins: dict[Path, Loc] = field(default_factory=dict)
     taken: set[Loc] = field(default_factory=set)
@@ -73,14 +73,14 @@ class ConfigBuilder:
 
     def put(self, path: Path, value: object, loc: Loc, comment: str = "") -> None:
         """Set a field. The first value holds, but of two limits the smaller, and of two selectors both."""
-        at: object = self.data
-        for part, following in pairwise(path):
-            at = _enter(at, part, following)
-        last = path[-1]
-        before = at.get(last) if isinstance(at, dict) else None
+        *sections, last = path
+        at: Any = self.data
+        for part in sections:
+            at = at.setdefault(part, {}) if isinstance(at, dict) else at[part]
+        before = at.get(last)
         if path[0] == "filters" and str(last).endswith("Selector") and before and before != value:
             value = f"{before},{value}"
-        elif isinstance(at, dict) and last in at and before != value:
+        elif last in at and before != value:
             if not _is_smaller_limit(path, value, before):
                 first = format_path(self.origins.get(path) or (self.halted or ((),))[0])
                 self.add_missing(
@@ -90,16 +90,21 @@ class ConfigBuilder:
             why = f"{format_path(path)} is {quote(value)}, by {format_path(loc)}, and holds for all"
             self.add_missing(self.origins.pop(path), why, _POOLS)
             self.comments[path] = ["the smaller of two limits"]
-        if isinstance(at, dict):
-            at[str(last)] = value
+        at[last] = value
         self.origins.setdefault(path, loc)
         self.taken.add(loc)
         if comment:
             self.comment_on(path, comment)
 
-    def get(self, path: Path) -> object:
+    def add_pool(self) -> Path:
+        """Add a node pool without fields, and return its path."""
+        pools = self.data.setdefault("pools", [])
+        pools.append({})
+        return ("pools", len(pools) - 1)
+
+    def get(self, path: Path) -> Any:
         """Return a field's value, or None."""
-        at: object = self.data
+        at: Any = self.data
         for part in path:
             if isinstance(at, dict):
                 at = at.get(part)
@@ -128,7 +133,7 @@ class ConfigBuilder:
     def enable(self, strategy: str) -> None:
         """Enable a strategy."""
         enabled = self.data.setdefault("enabledStrategies", [])
-        if isinstance(enabled, list) and strategy not in enabled:
+        if strategy not in enabled:
             enabled.append(strategy)
 
     def switch_off(self, strategy: str, loc: Loc, why: str) -> None:
@@ -180,15 +185,3 @@ def _is_smaller_limit(path: Path, value: object, than: object) -> bool:
     if path[0] not in _LIMITS and path[:2] != ("migration", "concurrency"):
         return False
     return isinstance(value, int) and (than == "unlimited" or (isinstance(than, int) and 0 <= value < than))
-
-
-def _enter(at: object, part: str | int, following: str | int) -> object:
-    """Return the mapping or list at a part of a path; create it if it is missing."""
-    fresh: object = [] if isinstance(following, int) else {}
-    if isinstance(at, dict):
-        return at.setdefault(str(part), fresh)
-    if isinstance(at, list) and isinstance(part, int):
-        while len(at) <= part:
-            at.append(fresh)
-        return at[part]
-    raise TypeError(f"{part!r} is inside of neither a mapping nor a list")  # a table of ours is wrong

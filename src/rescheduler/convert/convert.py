@@ -320,10 +320,7 @@ _USUAL_THRESHOLD = 80
 
 def _write_stricter_defaults(builder: ConfigBuilder) -> None:
     """Write out defaults that differ from those of the other tool: the stricter one of the two holds."""
-    enabled, pools = builder.data.get("enabledStrategies"), builder.get(("pools",))
-    names = [*enabled] if isinstance(enabled, list) else []
-    for pool in pools if isinstance(pools, list) else ():
-        names += pool.get("enabledStrategies", ())
+    names = [*builder.data["enabledStrategies"]]
     if "Consolidation" in names:
         _write_packing_defaults(builder)
     if builder.get(("migration", "evictionGracePeriod")) is None:

@@ -125,16 +125,13 @@ def _convert_pool(builder: ConfigBuilder, item: InputValue) -> None:
     if not isinstance(item.value, dict):
         builder.add_wrong(item.loc, wrong_type(item.value, "a mapping"))
         return
-    made = builder.get(("pools",))
-    number = len(made) if isinstance(made, list) else 0
-    base: Path = ("pools", number)
     chosen = item.child("nodeSelector")
     text = selector_text(builder, chosen) if chosen.value is not None else ""
     if not text:
         builder.add_missing(item.loc, "a pool that selects every node is what the fields at the top are for")
         return
-    name = item.child("name")
-    builder.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
+    base, name = builder.add_pool(), item.child("name")
+    builder.put((*base, "name"), name.value or f"pool-{len(builder.data['pools'])}", name.loc)
     builder.put((*base, "nodeSelector"), text, chosen.loc)
     parts = (
         *(Option(each, "", ignore) for each in ("name", "nodeSelector", "highThresholds", "lowThresholds")),
