@@ -351,7 +351,7 @@ async def run_cycle(informers: Informers, policy: Policy, metrics: Metrics, stre
         streaks.count(planner.hot_before())
         return made
 
-    return await plan_in_threads(lambda: metrics.plans.timed("snapshot", capture()), metrics.plans.timed("plan", plan))
+    return await plan_in_threads(lambda: metrics.plans.phase("snapshot")(capture()), metrics.plans.phase("plan")(plan))
 
 
 async def _wait_until_over(migrations: MigrationCache, created: Iterable[PodMigration]) -> Counter[Phase]:

@@ -10,14 +10,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import numpy as np
 from prometheus_client import Histogram
+from prometheus_client.context_managers import Timer
 
 from rescheduler import __version__
 from rescheduler.config.live import LiveConfig
@@ -309,8 +309,6 @@ CyclePhase = Literal["snapshot", "plan", "order"]
 CYCLE_PHASES: tuple[CyclePhase, ...] = get_args(CyclePhase)
 _MOST_GUARDS = 60
 _CYCLE_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-P = ParamSpec("P")
-Result = TypeVar("Result")
 
 
 class PlanMetrics:
@@ -355,20 +353,9 @@ class PlanMetrics:
         for guard, count in Counter(each.guard for each in plan.rejections).items():
             self._rejections.labels(self._guards.value(guard)).inc(count)
 
-    @contextmanager
-    def phase(self, name: CyclePhase) -> Iterator[None]:
-        """Time a part of a cycle, also one that ends with an error."""
-        with self._seconds.labels(name).time():
-            yield
-
-    def timed(self, name: CyclePhase, work: Callable[P, Result]) -> Callable[P, Result]:
-        """Wrap work so that it is timed; it may run in any thread."""
-
-        def working(*args: P.args, **kwargs: P.kwargs) -> Result:
-            with self.phase(name):
-                return work(*args, **kwargs)
-
-        return working
+    def phase(self, name: CyclePhase) -> Timer:
+        """Time a part of a cycle, also one that ends with an error: a block, or a function, in any thread."""
+        return self._seconds.labels(name).time()
 
     def _count_moves(self) -> list[Sample]:
         if self._newest is None:

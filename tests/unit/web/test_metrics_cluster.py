@@ -73,7 +73,7 @@ class TestPlans:
 
     def test_each_part_of_a_cycle_is_timed_also_when_it_fails(self) -> None:
         metrics = Metrics()
-        assert metrics.plans.timed("snapshot", lambda base, times=1: base * times)(2, times=3) == 6
+        assert metrics.plans.phase("snapshot")(lambda base, times=1: base * times)(2, times=3) == 6
         with pytest.raises(ValueError, match="unplannable"), metrics.plans.phase("plan"):
             raise ValueError("unplannable")
         parts = ("snapshot", "plan", "order")
