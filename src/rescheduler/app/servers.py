@@ -13,19 +13,14 @@ from rescheduler.app.context import AppContext, RunRequest
 from rescheduler.app.planning import explain_in_plan, make_plan
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
-from rescheduler.model.policy import Policy
 from rescheduler.model.strategy_traits import is_mandatory
-from rescheduler.planning.explain import explanation_document
-from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.outcomes import find_backoffs
-from rescheduler.runtime.informers import Informers
-from rescheduler.runtime.planning_loop import capture_settled
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
 from rescheduler.web.auth import PageAccess, RequestChecks
 from rescheduler.web.metrics import MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
-from rescheduler.web.plans import PlanCache, PlanningFunctions
+from rescheduler.web.plans import PlanCache
 from rescheduler.web.server import WebApp, serve
 from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState, ReplicaInfo
 
@@ -94,10 +89,7 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
     live, informers, usage = context.live, context.informers, context.usage
     replica = ReplicaInfo(context.identity, context.is_leading, context.leader)
 
-    def interval() -> float:
-        return live.config.fields.rescheduling_interval
-
-    plans = PlanCache(lambda: _planning_functions(informers, live.policy()), context.now, interval, context.is_leading)
+    plans = PlanCache(informers, live, make_plan, explain_in_plan, context.is_leading)
     node_stats = NodeStatsTracker(informers.cache, live.policy())
     refresher = UsageRefresher(node_stats, lambda: informers.cache.copied(context.now()), lambda: usage.current)
     live.listen(plans.invalidate)
@@ -120,16 +112,6 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
         local=local,
     )
     return Page(Api(state), state)
-
-
-def _planning_functions(informers: Informers, policy: Policy) -> PlanningFunctions:
-    return PlanningFunctions(
-        copied=capture_settled(informers.capture, informers.migrations, policy.cool_down),
-        plan=lambda snapshot: make_plan(snapshot, policy),
-        explain=lambda planner, plan, key: explanation_document(explain_in_plan(planner, plan, key)),
-        context=lambda snapshot: GuardContext(policy, snapshot),
-        lacking=informers.unsynced,
-    )
 
 
 def _health(context: AppContext, checks: Checks) -> list[ComponentHealth]:

@@ -10,15 +10,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from rescheduler.config.live import LiveConfig
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.explain import Explanation, explanation_document
 from rescheduler.planning.guards import first_objection
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.planner import Planner
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.planning_loop import capture_settled
 from rescheduler.web.responses import HttpError, JsonBody, encode_json
 
 Found = TypeVar("Found")
@@ -64,20 +69,6 @@ class WorkLane:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanningFunctions:
-    """How to plan and explain; `app` provides it."""
-
-    copied: Callable[[], Callable[[], ClusterSnapshot]]
-    """Called on the loop; its result, called in a thread, makes the snapshot that the controller would use now."""
-    plan: Callable[[ClusterSnapshot], tuple[Planner, Plan]]
-    explain: Callable[[Planner, Plan, ObjectKey], dict[str, Any]]
-    context: Callable[[ClusterSnapshot], GuardContext]
-    """Makes what guards look things up in."""
-    lacking: Callable[[], str]
-    """Why planning is not possible yet; empty if it is."""
-
-
-@dataclass(frozen=True, slots=True)
 class TimedPlan:
     """A plan, when planning started, and how many seconds it took."""
 
@@ -106,14 +97,16 @@ class PlanCache:
 
     def __init__(
         self,
-        functions: Callable[[], PlanningFunctions],
-        now: Callable[[], float],
-        interval: Callable[[], float],
+        informers: Informers,
+        live: LiveConfig,
+        plan: Callable[[ClusterSnapshot, Policy], tuple[Planner, Plan]],
+        explain: Callable[[Planner, Plan, ObjectKey], Explanation],
         leading: Callable[[], bool],
     ) -> None:
-        self._functions = functions
-        self._now = now
-        self._interval = interval
+        self._informers = informers
+        self._live = live
+        self._make_plan = plan
+        self._make_explanation = explain
         self._leading = leading
         self._plan_lane = WorkLane()
         self._guard_lane = WorkLane()  # a lane of its own, so that a node is shown at once even while a plan is made
@@ -132,11 +125,11 @@ class PlanCache:
     @property
     def next(self) -> float | None:
         """When this replica plans again; None if it does not lead."""
-        return self.newest.made + self._interval() if self.newest is not None and self._leading() else None
+        return self.newest.made + self._interval if self.newest is not None and self._leading() else None
 
     async def get(self, wanted: StillWanted = always) -> TimedPlan | None:
         """Get the newest plan; one is made if it is too old. None while caches are not synced."""
-        if not self._is_stale() or self._functions().lacking():
+        if not self._is_stale() or self._informers.unsynced():
             return self.newest
 
         async def compute() -> None:
@@ -148,7 +141,7 @@ class PlanCache:
 
     async def explain(self, key: ObjectKey, wanted: StillWanted = always) -> JsonBody:
         """Explain a pod by a planner of the newest state."""
-        if why := self._functions().lacking():
+        if why := self._informers.unsynced():
             raise HttpError(503, f"caches are not synced yet ({why}): try again", Retry_After="2")
 
         async def compute() -> JsonBody:
@@ -174,7 +167,7 @@ class PlanCache:
         async def compute() -> list[Objection]:
             guards = self._guards
             if guards is None or not guards.is_fresh():
-                guards = self._guards = await self._make(lambda functions, copied: functions.context(copied()))
+                guards = self._guards = await self._make(lambda policy, capture: GuardContext(policy, capture()))
             return await asyncio.to_thread(_objections, guards.value, pods)
 
         return await self._guard_lane.run(compute, wanted)
@@ -198,29 +191,37 @@ class PlanCache:
         if not self._leading():
             self.newest = None  # the next request makes another one
 
+    @property
+    def _interval(self) -> float:
+        return self._live.config.fields.rescheduling_interval
+
     def _is_stale(self) -> bool:
         """Whether a new plan is due. A leader's cycle brings its own, unless it has stopped."""
         if self.newest is None:
             return True
-        lasts = max(self._interval() * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
-        return self._now() - self.newest.made > lasts
+        lasts = max(
+            self._interval * (2.0 if self._leading() else 1.0),
+            self.newest.seconds * _TIMES,
+        )
+        return self._informers.now() - self.newest.made > lasts
 
     async def _plan_now(self) -> _Cached[tuple[Planner, Plan]]:
         gone, self._planner, self._explanations = [self._planner, self._explanations], None, {}
 
-        def plan(functions: PlanningFunctions, copied: Callable[[], ClusterSnapshot]) -> tuple[Planner, Plan]:
+        def plan(policy: Policy, capture: Callable[[], ClusterSnapshot]) -> tuple[Planner, Plan]:
             gone.clear()  # before the next one is made: two planners at once need too much memory
-            return functions.plan(copied())
+            return self._make_plan(capture(), policy)
 
         self._planner = await self._make(plan)
         return self._planner
 
-    async def _make(self, make: Callable[[PlanningFunctions, Callable[[], ClusterSnapshot]], Found]) -> _Cached[Found]:
+    async def _make(self, make: Callable[[Policy, Callable[[], ClusterSnapshot]], Found]) -> _Cached[Found]:
         """Make something of the newest state, in a thread; again, if the configuration changes meanwhile."""
         while True:
-            epoch, functions, began = self._epoch, self._functions(), self._now()
-            started, copied = time.monotonic(), functions.copied()
-            value = await asyncio.to_thread(make, functions, copied)
+            epoch, policy, informers = self._epoch, self._live.policy(), self._informers
+            began, started = informers.now(), time.monotonic()
+            capture = capture_settled(informers.capture, informers.migrations, policy.cool_down)()
+            value = await asyncio.to_thread(make, policy, capture)
             ended = time.monotonic()
             if epoch == self._epoch:
                 return _Cached(value, began, ended - started, ended, ended)
@@ -231,7 +232,7 @@ class PlanCache:
             namespace, pod = key
             why = "it is being replaced, or came or went a moment ago"
             raise HttpError(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
-        return JsonBody(encode_json(self._functions().explain(planner, plan, key)))
+        return JsonBody(encode_json(explanation_document(self._make_explanation(planner, plan, key))))
 
 
 def _timed_plan(cached: _Cached[tuple[Planner, Plan]]) -> TimedPlan:

@@ -6,17 +6,22 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rescheduler.app.planning import explain_in_plan, load_configuration
+from rescheduler.config.live import LiveConfig
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards.base import GuardContext
+from rescheduler.planning.explain import Explanation
 from rescheduler.planning.planner import Planner
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web import plans as module
-from rescheduler.web.plans import PlanCache, PlanningFunctions, WorkLane
+from rescheduler.web.plans import PlanCache, WorkLane
 from rescheduler.web.responses import HttpError
 from tests.support.builders import cluster, node, pod
 from tests.support.showing import Clock
@@ -35,10 +40,11 @@ class SlowPlanner:
         self.go_on = threading.Event()
         self.go_on.set()
         self.snapshot = cluster(node("a"), node("b"), *(pod(f"p{n}", on="a") for n in range(4)))
-        functions = PlanningFunctions(
-            lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: ""
+        informers = SimpleNamespace(
+            now=self.clock, unsynced=lambda: "", capture=lambda: lambda: self.snapshot, migrations=MigrationCache()
         )
-        self.plans = PlanCache(lambda: functions, self.clock, lambda: 30.0, lambda: leading)
+        live = LiveConfig(load_configuration(None, {}), self.clock.now)
+        self.plans = PlanCache(cast("Informers", informers), live, self._plan, self._explain, lambda: leading)
 
     def _busy(self, work: Callable[[], Any]) -> Any:
         self.at_once += 1
@@ -50,22 +56,19 @@ class SlowPlanner:
         self.at_once -= 1
         return found
 
-    def _plan(self, snapshot: ClusterSnapshot) -> tuple[Planner, Plan]:
+    def _plan(self, snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
         def plan() -> tuple[Planner, Plan]:
             self.planned += 1
-            planner = Planner(snapshot, Policy())
+            planner = Planner(snapshot, policy)
             return planner, planner.plan([])
 
         found: tuple[Planner, Plan] = self._busy(plan)
         return found
 
-    def _explain(self, planner: Planner, plan: Plan, key: tuple[str, str]) -> dict[str, Any]:
+    def _explain(self, planner: Planner, plan: Plan, key: tuple[str, str]) -> Explanation:
         self.explained.append(key)
-        found: dict[str, Any] = self._busy(lambda: {"pod": key[1]})
+        found: Explanation = self._busy(lambda: explain_in_plan(planner, plan, key))
         return found
-
-    def _context(self, snapshot: ClusterSnapshot) -> GuardContext:
-        return Planner(snapshot, Policy()).guard_context
 
 
 async def test_those_who_ask_at_the_same_time_share_one_plan() -> None:
