@@ -28,7 +28,7 @@ from rescheduler.cli.progress import warnings_as_messages
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.selector import SelectorError, parse_selector
-from rescheduler.model.time import InstantError, parse_instant
+from rescheduler.model.time import read_instant
 
 _HEADERS = ("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE")
 _WIDE = (
@@ -205,7 +205,7 @@ def row(body: Json, columns: Sequence[str], now: float, *, gone: bool = False) -
         "PREDICTED": spec.get("expectedGain"),
         "CAME TRUE": outcome.get("gain"),
         "OUTCOME": outcome.get("verdict"),
-        "AGE": age(_instant(metadata.get("creationTimestamp")), now),
+        "AGE": age(read_instant(str(metadata.get("creationTimestamp") or "")), now),
         "MESSAGE": status.get("message"),
     }
     return [str(cells[column] if cells[column] is not None else "") for column in columns]
@@ -230,10 +230,3 @@ class RowStream:
         for each in shown:
             cells = (cell + " " * (width - columns_of(cell)) for cell, width in zip(each, self._widths, strict=True))
             yield _GAP.join(cells).rstrip()
-
-
-def _instant(text: object) -> float | None:
-    try:
-        return parse_instant(str(text)) if text else None
-    except InstantError:
-        return None

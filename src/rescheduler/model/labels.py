@@ -132,13 +132,13 @@ def eviction_cost(annotations: Mapping[str, str]) -> EvictionCost:
     """The cost that these annotations set; one that is not a number is ignored."""
     if not annotations:
         return _NONE
-    found = ((mark, _number(text)) for mark, text in _said(annotations))
+    found = ((mark, _number(text)) for mark, text in _find_costs(annotations))
     return next((EvictionCost(number, mark) for mark, number in found if number is not None), _NONE)
 
 
 def invalid_costs(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Cost annotations whose value is not a number, with that value."""
-    return ((mark, text) for mark, text in _said(annotations) if _number(text) is None)
+    return ((mark, text) for mark, text in _find_costs(annotations) if _number(text) is None)
 
 
 def eviction_rank(priority: int, annotations: Mapping[str, str]) -> int:
@@ -147,7 +147,7 @@ def eviction_rank(priority: int, annotations: Mapping[str, str]) -> int:
     return max(first + eviction_cost(annotations).number, _LOWEST) if annotations else first
 
 
-def _said(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _find_costs(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for mark in _MARKS:
         text = annotations.get(mark)
         if mark == DELETION_COST and COST_BEFORE in annotations:

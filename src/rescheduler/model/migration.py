@@ -322,19 +322,19 @@ class PodMigration(_Struct, frozen=True):
     @property
     def approved_by(self) -> str:
         """The approver, if there is one."""
-        return self._said(labels.APPROVED)
+        return self._read_person(labels.APPROVED)
 
     @property
     def rejected_by(self) -> str:
         """The person who rejected it while it waited for approval; it is then given up."""
-        return self._said(labels.REJECTED)
+        return self._read_person(labels.REJECTED)
 
     @property
     def awaits_approval(self) -> bool:
         """Whether it waits for its own approval."""
         return self.status.phase is Phase.PENDING and self.spec.approval_required and not self.approved_by
 
-    def _said(self, annotation: str) -> str:
+    def _read_person(self, annotation: str) -> str:
         """The person named in an annotation; people may write just "true", and take it back with "false"."""
         said = self.metadata.annotations.get(annotation, "").strip()
         return "" if said.lower() in ("false", "no") else said

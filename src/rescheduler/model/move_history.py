@@ -76,9 +76,10 @@ class MoveHistory:
             return None  # the guard CoolDown covers it
         until = min(self.ended + length, MAX_INSTANT)  # a status may contain any time
         times = f"{length / policy.cool_down:g} × coolDown" if length < policy.outcomes.longest_rest else "longestRest"
-        return MoveBackoff(len(self.streak), until, f"{self._how()}: it rests until {format_instant(until)}, {times}")
+        why = f"{self._describe_streak()}: it rests until {format_instant(until)}, {times}"
+        return MoveBackoff(len(self.streak), until, why)
 
-    def _how(self) -> str:
+    def _describe_streak(self) -> str:
         """What was bad of its last moves."""
         last, count = self.streak[0], len(self.streak)
         verdicts = {move.verdict for move in self.streak}

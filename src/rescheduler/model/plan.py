@@ -136,7 +136,7 @@ def decode_plan(text: bytes) -> Plan:
     """Read a plan from JSON or YAML; PlanFormatError names the path of what is wrong."""
     data = _plain(text)
     if not isinstance(data, dict):
-        raise PlanFormatError(f"expected an object of kind {KIND}, found {_called(data)}")
+        raise PlanFormatError(f"expected an object of kind {KIND}, found {_describe_value(data)}")
     for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if data.get(field) != expected:
             found = f"{data[field]!r} is not" if field in data else "missing; expected"
@@ -192,6 +192,6 @@ def _with_path(error: msgspec.ValidationError) -> str:
     return f"{path}: {said[:1].lower()}{said[1:]}" if path else f"{said[:1].lower()}{said[1:]}"
 
 
-def _called(data: object) -> str:
+def _describe_value(data: object) -> str:
     names = {list: "a list", str: "a text", type(None): "nothing"}
     return names.get(type(data), f"the value {data!r:.40}")

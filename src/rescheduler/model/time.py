@@ -40,27 +40,27 @@ def parse_duration(text: str) -> float:
     if rest == "0":
         return 0.0
     if not rest:
-        raise DurationError(f"{_quoted(text)} is not a duration {_EXAMPLES}")
+        raise DurationError(f"{_quote(text)} is not a duration {_EXAMPLES}")
     total = 0
     at = 0
     while at < len(rest):
         part = _PART.match(rest, at)
         if part is None or not (part[1] or part[2]):
-            raise DurationError(f"{_quoted(text)} is not a duration {_EXAMPLES}")
+            raise DurationError(f"{_quote(text)} is not a duration {_EXAMPLES}")
         total += _nanoseconds(text, part[1], part[2] or "", part[3])
         at = part.end()
     # Go holds one nanosecond more below zero than above it.
     if total > _MAX + (sign < 0):
-        raise DurationError(f"{_quoted(text)} is too long: a duration is at most 2562047h47m16.854775807s")
+        raise DurationError(f"{_quote(text)} is too long: a duration is at most 2562047h47m16.854775807s")
     return sign * total / _SECOND
 
 
 def _nanoseconds(text: str, whole: str, fraction: str, unit: str) -> int:
     if not unit:
-        raise DurationError(f"{_quoted(text)} lacks a unit: write h, m, s, ms, us or ns after each number")
+        raise DurationError(f"{_quote(text)} lacks a unit: write h, m, s, ms, us or ns after each number")
     size = _UNITS.get(unit)
     if size is None:
-        raise DurationError(f"{_quoted(text)} has the unknown unit {_quoted(unit)}: use h, m, s, ms, us or ns")
+        raise DurationError(f"{_quote(text)} has the unknown unit {_quote(unit)}: use h, m, s, ms, us or ns")
     # Digits beyond these change nothing: the whole part is too long already, the fraction is below a nanosecond.
     whole, fraction = whole.lstrip("0")[:20], fraction[:18].ljust(18, "0")
     return int(whole or "0") * size + int(fraction) * size // 10**18
@@ -99,7 +99,7 @@ def _decimal(number: int, unit: int) -> str:
     return f"{whole}.{digits}" if digits else str(whole)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
@@ -120,7 +120,7 @@ def parse_instant(text: str) -> float:
 
 
 def read_instant(text: str | None) -> float | None:
-    """Parse an instant that others have written; None if there is none, or it is not a time."""
+    """Parse an instant that others have written (kubelets may write anything); None if there is none."""
     try:
         return parse_instant(text) if text else None
     except InstantError:

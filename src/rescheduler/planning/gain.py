@@ -74,7 +74,7 @@ class RealisedGains:
             if place in self._used and not pod.finished:
                 self._used[place] = self._used[place] + self._measure.held(pod)
         for node, amounts in self._used.items():
-            self._used[node] = np.array(self._measure.whole(node, tuple(amounts.tolist())))
+            self._used[node] = np.array(self._measure.add_overhead(node, tuple(amounts.tolist())))
 
     def gain(self, pod: Pod, source: str, since: Iterable[tuple[Pod, str]] = ()) -> float | None:
         """Compute the gain of having the pod where it is rather than on the source; None if a node is gone.

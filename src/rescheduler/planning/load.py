@@ -75,7 +75,7 @@ class PodMeasure:
         amounts = dict(found)
         return tuple([min(amounts.get(each, 0), CAP) if each in MEASURED else 0 for each in self._resources])
 
-    def whole(self, name: str, pods: Amounts) -> Amounts:
+    def add_overhead(self, name: str, pods: Amounts) -> Amounts:
         """Compute what a node counts for from the sum of its pods: system overhead is added."""
         found = self._found
         if found is None:
@@ -204,6 +204,7 @@ class Load:
         pods = np.zeros((len(nodes), len(self.names)), np.int64)
         placed = np.flatnonzero(at >= 0)
         np.add.at(pods, at[placed], of_pods[placed])
-        whole = [self.measure.whole(node.name, tuple(sums)) for node, sums in zip(nodes, pods.tolist(), strict=True)]
-        used: Ints = np.array(whole, np.int64).reshape(pods.shape).T.copy()
+        by_node = zip(nodes, map(tuple, pods.tolist()), strict=True)
+        sums = [self.measure.add_overhead(node.name, amounts) for node, amounts in by_node]
+        used: Ints = np.array(sums, np.int64).reshape(pods.shape).T.copy()
         return used

@@ -20,7 +20,7 @@ from rescheduler.migration.observation import (
 )
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.time import InstantError, parse_instant
+from rescheduler.model.time import parse_instant, read_instant
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.decision import SOON, DecisionBuilder, RecoveryReason, WorkloadState, is_outdated
 from rescheduler.recovery.jobs import why_stopped
@@ -96,10 +96,10 @@ def ended_at(pod: Json) -> float:
     if ends := _end_times(container_statuses(pod)):
         return max(ends)
     for kind in ("Ready", "DisruptionTarget"):
-        if (at := _parse_time(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
+        if (at := read_instant(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
             return at
     # A kubelet that rejects a pod reports only when it accepted it.
-    return _parse_time((pod.get("status") or {}).get("startTime")) or _created_at(pod)
+    return read_instant((pod.get("status") or {}).get("startTime")) or _created_at(pod)
 
 
 def _pod_failure(pod: Json, settings: RecoverySettings, now: float) -> DetectedFailure | None:
@@ -121,11 +121,11 @@ def _is_counted(reason: str, settings: RecoverySettings) -> bool:
 def _node_failures(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     name = pod["spec"]["nodeName"]
     if node is None:
-        since = _parse_time(find_condition(pod, "Ready").get("lastTransitionTime")) or _bound_at(pod)
+        since = read_instant(find_condition(pod, "Ready").get("lastTransitionTime")) or _bound_at(pod)
         left = _seconds_left(since, settings.node_not_ready, now)
         yield DetectedFailure(NODE_LOST, f"was on node {name}, which is gone", left)
     elif not is_ready(node):
-        since = _parse_time(find_condition(node, "Ready").get("lastTransitionTime")) or _created_at(node)
+        since = read_instant(find_condition(node, "Ready").get("lastTransitionTime")) or _created_at(node)
         said = f"is on node {name}, which has not been ready for {max(0, now - since):.0f} s"
         yield DetectedFailure(NODE_NOT_READY, said, _seconds_left(since, settings.node_not_ready, now))
 
@@ -142,7 +142,7 @@ def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> It
         elif code and policies.get(each["name"]) == "Never":
             # Another container still runs, else the pod's phase would be Failed; this one is not restarted.
             if _is_counted(ERROR, settings):
-                since = _parse_time(state["terminated"].get("finishedAt")) or _bound_at(pod)
+                since = read_instant(state["terminated"].get("finishedAt")) or _bound_at(pod)
                 yield DetectedFailure(
                     ERROR, f"has failed ({_describe_exit(each)})", _seconds_left(since, settings.delay, now)
                 )
@@ -158,7 +158,7 @@ def _container_failures(pod: Json, settings: RecoverySettings, now: float) -> It
 def _just_restarted(status: Json, now: float) -> bool:
     """Whether it crashed and was restarted a moment ago: instant crashes are seldom seen in any other state."""
     running = (status.get("state") or {}).get("running")
-    since = _parse_time(running.get("startedAt")) if running else None
+    since = read_instant(running.get("startedAt")) if running else None
     crashed = bool(((status.get("lastState") or {}).get("terminated") or {}).get("exitCode"))
     return crashed and since is not None and now - since < _JUST_NOW
 
@@ -166,7 +166,7 @@ def _just_restarted(status: Json, now: float) -> bool:
 def _ran_well(status: Json) -> bool:
     """Whether the last run was long: then its crash is the first of its kind, however often it was restarted before."""
     last = next(iter(_ends(status)), {})
-    started, ended = _parse_time(last.get("startedAt")), _parse_time(last.get("finishedAt"))
+    started, ended = read_instant(last.get("startedAt")), read_instant(last.get("finishedAt"))
     return started is not None and ended is not None and ended - started >= _HEALTHY_RUN
 
 
@@ -224,7 +224,7 @@ def _ends(status: Json) -> list[Json]:
 
 def _end_times(found: list[Json]) -> list[float]:
     """Return when the last runs of containers ended, as far as their statuses say."""
-    return [at for each in found for end in _ends(each) if (at := _parse_time(end.get("finishedAt"))) is not None]
+    return [at for each in found for end in _ends(each) if (at := read_instant(end.get("finishedAt"))) is not None]
 
 
 def _describe_exit(status: Json) -> str:
@@ -244,21 +244,12 @@ def _last_step_at(pod: Json) -> float:
 
 def _bound_at(pod: Json) -> float:
     scheduled = find_condition(pod, "PodScheduled")
-    at = _parse_time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
-    return at or _parse_time((pod.get("status") or {}).get("startTime")) or _created_at(pod)
+    at = read_instant(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
+    return at or read_instant((pod.get("status") or {}).get("startTime")) or _created_at(pod)
 
 
 def _created_at(body: Json) -> float:
-    return _parse_time(body["metadata"].get("creationTimestamp")) or 0.0
-
-
-def _parse_time(text: str | None) -> float | None:
-    if not text:
-        return None
-    try:
-        return parse_instant(text)
-    except InstantError:
-        return None  # custom kubelets write other formats; there are other times to use
+    return read_instant(body["metadata"].get("creationTimestamp")) or 0.0
 
 
 def _seconds_left(since: float, length: float, now: float) -> float:

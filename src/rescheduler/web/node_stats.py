@@ -290,7 +290,7 @@ class NodeSums:
         count = self.measure.requests if self.measure.measured else self.measure.held
         each = [count(pod) for pod in self._pods_on(name) if not pod.finished]
         pods = tuple(map(sum, zip(*each, strict=True))) if each else (0,) * len(self.used)
-        return self.measure.whole(name, pods)
+        return self.measure.add_overhead(name, pods)
 
 
 class NodeStatsTracker:

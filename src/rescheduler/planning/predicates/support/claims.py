@@ -30,7 +30,7 @@ class ClaimRule(Predicate):
 
     def __init__(self, context: PredicateContext) -> None:
         super().__init__(context)
-        self.allowed: Callable[[str, str], tuple[Mask, str]] = cache(self._allowed)
+        self.allowed: Callable[[str, str], tuple[Mask, str]] = cache(self._find_allowed)
         """Finds where a claim (namespace, name) lets its pod be, and the reason elsewhere."""
 
     def mask(self, pod: int) -> Mask | None:
@@ -47,7 +47,7 @@ class ClaimRule(Predicate):
         verdicts = (self.allowed(row.namespace, name) for name in self._columns.shape(pod).claims)
         return next(why for mask, why in verdicts if not mask[node])
 
-    def _allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
+    def _find_allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
         return self._where(name, self._columns.snapshot.claims.get((namespace, name)))
 
     @abstractmethod
