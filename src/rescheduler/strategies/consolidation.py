@@ -1,5 +1,3 @@
-"""Consolidation: empty the nodes that cost most for what they run, so that an autoscaler can remove them."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator

@@ -1,5 +1,3 @@
-"""FailedPods: delete pods that have failed."""
-
 from __future__ import annotations
 
 from pydantic import Field

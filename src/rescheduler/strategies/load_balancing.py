@@ -1,5 +1,3 @@
-"""LoadBalancing: bring the most and the least used nodes within a threshold of each other."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator

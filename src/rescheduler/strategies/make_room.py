@@ -1,10 +1,3 @@
-"""MakeRoom: move a few pods so that a pending pod fits.
-
-`RoomCandidates` finds sets of pods whose leaving would be enough, and `RoomSearch` their targets. Resources are
-compared for all nodes at once. Where other rules (host ports, anti-affinity, volumes) keep the pod away, the node is
-cleared in the what-if to find the pods that violate them.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,8 +35,6 @@ _SETS_IN_ALL = 400_000
 _ENOUGH = 1_000
 """Enough sets to choose from whose leaving would be enough."""
 
-_Pending = tuple[int, ...]
-"""Pending pods that need room together: the pods of one pod group, or a single pod."""
 Moves = tuple[tuple[int, int], ...]
 """Pods and their targets."""
 Refused = set[tuple[int, ...]]
@@ -89,9 +80,8 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                     continue  # what there was no room for, there is none for its look-alike either
                 refused: Refused = set()
                 for _ in range(_TRIES):
-                    rooms = search.find(
-                        together, min(most_moves, view.moves_left or 0) if full else most_moves, refused
-                    )
+                    most = min(most_moves, view.moves_left or 0) if full else most_moves
+                    rooms = search.find(together, most, refused)
                     if rooms is None:
                         if most_moves:
                             stuck.add(look)
@@ -112,8 +102,11 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                         break
                     refused |= {tuple(sorted(pod for pod, _ in room.moves)) for room in rooms}
 
-    def _pending(self, view: View) -> list[tuple[_Pending, int]]:
-        """Return pending pods and the moves allowed for each: the highest priority first, then the oldest."""
+    def _pending(self, view: View) -> list[tuple[tuple[int, ...], int]]:
+        """Return pending pods that need room together, the pods of one pod group or a single pod, and how many moves.
+
+        The highest priority comes first, then the oldest.
+        """
         selection = PodSelection(self.settings, view)
         waiting = [pod for pod in (view.at < 0).nonzero()[0].tolist() if _waits(view.pods[pod])]
         waiting.sort(key=lambda pod: (-view.pods[pod].priority, view.pods[pod].created or 0.0, pod))
@@ -121,12 +114,11 @@ class MakeRoom(Strategy[MakeRoomSettings]):
         for pod in waiting:
             group = view.groups.name(pod)
             groups.setdefault((view.pods[pod].namespace, group, -1 if group else pod), []).append(pod)
-        most = self.settings.max_moves_per_pod
-        due = (
-            all(self._is_due(view, pod) and selection.matches(view.pods[pod]) for pod in pods)
-            for pods in groups.values()
-        )
-        return [(tuple(pods), most if ready else 0) for pods, ready in zip(groups.values(), due, strict=True)]
+        found: list[tuple[tuple[int, ...], int]] = []
+        for pods in groups.values():
+            is_due = all(self._is_due(view, pod) and selection.matches(view.pods[pod]) for pod in pods)
+            found.append((tuple(pods), self.settings.max_moves_per_pod if is_due else 0))
+        return found
 
     def _is_due(self, view: View, pod: int) -> bool:
         created = view.pods[pod].created
@@ -185,7 +177,11 @@ class RoomCandidate:
 
 
 class RoomCandidates:
-    """Finds nodes for pending pods in the current what-if."""
+    """Finds sets of pods whose leaving would be enough for a pending pod, in the current what-if.
+
+    Resources are compared for all nodes at once. Where other rules (host ports, anti-affinity, volumes) keep the pod
+    away, the node is cleared in the what-if to find the pods that violate them.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -315,7 +311,7 @@ class _PodSet(NamedTuple):
 
 
 class RoomSearch:
-    """Finds room for pending pods."""
+    """Finds room for pending pods: the candidates whose pods have targets."""
 
     def __init__(self, view: View) -> None:
         self._view = view

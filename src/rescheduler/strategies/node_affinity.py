@@ -1,5 +1,3 @@
-"""NodeAffinity: move pods to nodes that have the labels they ask for."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,7 +16,6 @@ from rescheduler.strategies.support.violations import (
     may_propose,
     pods_in_scope,
     propose_until_stuck,
-    sort_pods,
 )
 
 # More than the use of a node can cost: what the pod prefers decides, use only among nodes that weigh the same.
@@ -51,8 +48,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
     def propose(self, view: View) -> Proposals:
         """Propose broken requirements first; then, if enabled, better preferences."""
         selection = PodSelection(self.settings, view)
-        broken = self._find_violated(view, selection)
-        yield from propose_until_stuck([PodMove(pod, broken[pod], force=True) for pod in sort_pods(view, broken)])
+        yield from propose_until_stuck(view, self._find_violated(view, selection))
         if self.settings.include_preferred:
             yield from propose_each(view, self._find_better(view, selection))
 

@@ -1,5 +1,3 @@
-"""NodeMaintenance: empty nodes under maintenance."""
-
 from __future__ import annotations
 
 from rescheduler.planning.api import Proposal, Proposals, Strategy

@@ -1,5 +1,3 @@
-"""NodeTaints: move pods off nodes whose taints they do not tolerate."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -95,9 +93,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
     def propose(self, view: View) -> Proposals:
         """Propose pods with hard taints first; then, if enabled, those with soft ones."""
         hard, soft = self._find_misplaced(view, PodSelection(self.settings, view))
-        yield from propose_until_stuck(
-            [PodMove(pod, self._why(view, pod, hard[pod]), force=True) for pod in sort_pods(view, hard)]
-        )
+        yield from propose_until_stuck(view, {pod: self._why(view, pod, taint) for pod, taint in hard.items()})
         yield from propose_each(view, self._soft_moves(view, soft))
 
     def accepts(self, view: View, pod: int) -> Mask | None:

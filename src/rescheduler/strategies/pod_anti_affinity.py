@@ -1,5 +1,3 @@
-"""PodAntiAffinity: separate pods whose anti-affinity is violated."""
-
 from __future__ import annotations
 
 from collections import defaultdict

@@ -1,5 +1,3 @@
-"""PodLifeTime: replace pods that are too old."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""RemoveDuplicates: spread the replicas of a workload over nodes."""
-
 from __future__ import annotations
 
 from collections import defaultdict

@@ -1,5 +1,3 @@
-"""ResourceOptimization: bring all nodes under their thresholds with the fewest moves."""
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,5 +1,3 @@
-"""TooManyRestarts: move pods that keep restarting to another node."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Topology: bring the pods of a group together in one zone or rack."""
-
 from __future__ import annotations
 
 from collections.abc import Generator

@@ -1,11 +1,3 @@
-"""TopologySpread: restore topology spread constraints with the fewest moves.
-
-Counts are even enough when all domains are within a band of maxSkew: between some level and that much above it. The
-moves that takes are the pods missing below the band or too many above it, whichever is more; the best level counts. A
-single move changes that number by at most one, so lowering it with every move makes the fewest moves possible. Domains
-with the same count are alike, so everything goes by distinct counts: 5,000 nodes have few.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -147,7 +139,13 @@ def _find_violated(view: View, constraints: list[Constraint]) -> list[Constraint
 
 
 class SpreadDeficit:
-    """The moves that one constraint needs with its current counts; create a new one when a counted pod has moved."""
+    """The moves that one constraint needs with its current counts; create a new one when a counted pod has moved.
+
+    Counts are even enough when all domains are within a band of maxSkew: between some level and that much above it. The
+    moves that takes are the pods missing below the band or too many above it, whichever is more; the best level counts.
+    A single move changes that number by at most one, so lowering it with every move makes the fewest moves possible.
+    Domains with the same count are alike, so everything goes by distinct counts: 5,000 nodes have few.
+    """
 
     def __init__(self, constraint: Constraint, least: int = 0, most: int = 2**31) -> None:
         """Pods that stay give the band a lowest level, and domains without room a highest one."""

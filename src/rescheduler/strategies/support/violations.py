@@ -5,7 +5,7 @@ A violated rule is repaired even if the target is then above its thresholds: suc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from rescheduler.planning.api import PodMove, Proposal, Proposals
 from rescheduler.planning.columns import Indexes
@@ -45,9 +45,9 @@ def sort_pods(view: View, pods: Iterable[int]) -> list[int]:
     return sorted(pods, key=lambda pod: (view.pods[pod].rank, -view.share(pod, int(view.at[pod])).max(), pod))
 
 
-def propose_until_stuck(pod_moves: Sequence[PodMove]) -> Proposals:
-    """Propose each move by itself; retry those without a target as long as other moves free room."""
-    left, moved = list(pod_moves), True
+def propose_until_stuck(view: View, reasons: Mapping[int, str]) -> Proposals:
+    """Propose each of these pods by itself; retry those without a target as long as other moves free room."""
+    left, moved = [PodMove(pod, reasons[pod], force=True) for pod in sort_pods(view, reasons)], True
     while left and moved:
         moved, waiting = False, []
         for pod_move in left:
