@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from rescheduler.app import maintenance, move
+from rescheduler.app import maintenance, orders
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventRecorder
@@ -115,9 +115,9 @@ class PageActions:
         """Move one pod."""
         method = None if request.method in ("", "auto") else Method(request.method)
         reason = f"asked for by {by} on the page"
-        wish = move.ManualMove(request.namespace, request.pod, request.target, method, reason)
+        wish = orders.ManualMove(request.namespace, request.pod, request.target, method, reason)
         async with _translated_errors("migrate"):
-            made = await move.order(self.client, await move.check(self.client, wish))
+            made = await orders.order(self.client, await orders.draft_migration(self.client, wish))
         where = f"to {request.target}" if request.target else "to the node that fits best"
         return (
             f"Migration {made.name} is ordered: pod {made.namespace}/{request.pod} moves {where} as soon as its turn "
@@ -155,7 +155,7 @@ async def _translated_errors(what: str) -> AsyncGenerator[None]:
         raise HttpError(503, why) from None
     except NotFoundError as error:
         raise HttpError(404, str(error)) from None
-    except (move.MoveRefusedError, StaleError) as error:
+    except (orders.MoveRefusedError, StaleError) as error:
         raise HttpError(409, str(error)) from None
     except ClusterError as error:
         _log.warning("page action failed", action=what, error=str(error))

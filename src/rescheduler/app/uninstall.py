@@ -21,7 +21,7 @@ import msgspec
 
 from rescheduler.app.admission import webhook_settings
 from rescheduler.app.follow import find_everywhere
-from rescheduler.app.pause import pause_store
+from rescheduler.app.holds import pause_store
 from rescheduler.app.planning import LiveCluster
 from rescheduler.config.schema import Configuration
 from rescheduler.decode.cache import ClusterCache

@@ -1,6 +1,6 @@
 """`rescheduler apply`: orders the moves of a reviewed plan that are still valid.
 
-`app.apply` checks the plan against the cluster and orders the moves; with --wait they are followed to their end.
+`app.orders` checks the plan against the cluster and orders the moves; with --wait they are followed to their end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import await_migrations, connect, read_cluster, report_failures, warn_if_absent
-from rescheduler.cli.lazy import app_apply
+from rescheduler.cli.lazy import app_orders
 from rescheduler.cli.options import (
     STDIN,
     AccessOptions,
@@ -28,7 +28,7 @@ from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import API_VERSION
 
 if TYPE_CHECKING:
-    from rescheduler.app.apply import AppliedMove
+    from rescheduler.app.orders import AppliedMove
 
 Ended = Mapping[tuple[str, str], PodMigration | None]
 """Migrations that were waited for; None is one that was deleted."""
@@ -81,14 +81,14 @@ def apply(access: AccessOptions, options: ApplyOptions, waiting: WaitOptions) ->
     ended: Ended = {}
     late = False
     with report_failures():
-        plan = app_apply.read_plan(options.file)
+        plan = app_orders.read_plan(options.file)
         live, config = connect(access, options.config)
         snapshot, namespace, dry = read_cluster(live), options.namespace, options.dry_run
-        entries = live.run(app_apply.apply_plan, plan, snapshot, config.policy(), namespace=namespace, dry=dry)
+        entries = live.run(app_orders.apply_plan, plan, snapshot, config.policy(), namespace=namespace, dry=dry)
         _print_lines(entries, options)
         if not entries:
             messages.note("the plan has no move" + (f" in namespace {options.namespace}" if options.namespace else ""))
-        if any(entry.outcome is app_apply.ApplyOutcome.CREATED for entry in entries) and not options.dry_run:
+        if any(entry.outcome is app_orders.ApplyOutcome.CREATED for entry in entries) and not options.dry_run:
             warn_if_absent(live, config, "the moves wait until one does (`rescheduler run`)")
         keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
         if waiting.wait and keys and not options.dry_run:
@@ -115,7 +115,7 @@ def _format_entry(entry: AppliedMove, *, dry: bool) -> str:
     move = entry.move
     if entry.migration is None:
         return plain(f"pod/{move.pod} -n {move.namespace} refused: {entry.reason}")
-    unchanged = entry.outcome is app_apply.ApplyOutcome.UNCHANGED
+    unchanged = entry.outcome is app_orders.ApplyOutcome.UNCHANGED
     aside = f" ({entry.migration.status.phase})" if unchanged else " (dry run)" * dry
     return plain(f"{RESOURCE}/{entry.migration.name} {entry.outcome}{aside}")
 
@@ -150,7 +150,7 @@ def _end(entries: Sequence[AppliedMove], ended: Ended) -> None:
             failures = {key: _explain_failure(ended[key]) for key in sorted(ended)}
             lost = [f"{namespace}/{name}: {why}" for (namespace, name), why in failures.items() if why]
             raise messages.CommandError(*lost, code=messages.FAILED)
-    if any(entry.outcome is app_apply.ApplyOutcome.REFUSED for entry in entries):
+    if any(entry.outcome is app_orders.ApplyOutcome.REFUSED for entry in entries):
         raise click.exceptions.Exit(messages.REFUSED)
 
 

@@ -1,6 +1,6 @@
 """`rescheduler approve`: shows, approves or rejects moves that wait for approval (`approval: required`).
 
-`app.approval` finds the moves and writes the approval; the controller then starts them.
+`app.holds` finds the moves and writes the approval; the controller then starts them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import connect, report_failures, warn_if_absent
-from rescheduler.cli.lazy import app_approval, app_pause, kube_migrations
+from rescheduler.cli.lazy import app_holds, kube_migrations
 from rescheduler.cli.options import (
     AccessOptions,
     command,
@@ -81,7 +81,7 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
     with report_failures():
         live, config = connect(access, options.config)
         home = "" if options.all_namespaces else options.namespace or live.connection().namespace
-        known = live.run(app_approval.read_candidates, home, named=options.namespace is not None)
+        known = live.run(app_holds.read_candidates, home, named=options.namespace is not None)
         if not names and not options.everything:
             _show(known, options)
             return
@@ -92,12 +92,12 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
         whole = kube_migrations.add_group_members(chosen, known.migrations)
         for each in whole[len(chosen) :]:
             messages.note(f"{each.full_name} belongs to it, and is decided on, too")
-        answers = live.run(app_approval.decide, whole, live.user, rejects=options.rejects, dry=options.dry_run)
+        answers = live.run(app_holds.decide, whole, live.user, rejects=options.rejects, dry=options.dry_run)
         done = kube_migrations.ApprovalOutcome.REJECTED if options.rejects else kube_migrations.ApprovalOutcome.APPROVED
         _print_results(answers, done, dry=options.dry_run)
         if not options.rejects and not options.dry_run:
             warn_if_absent(live, config, "what is approved waits until one does (`rescheduler run`)")
-            for pause in live.run(app_pause.list_pauses, app_pause.ControllerRef(live, config)):
+            for pause in live.run(app_holds.list_pauses, app_holds.ControllerRef(live, config)):
                 messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
     refused = [
         f"{each.full_name}: {each.reason}"
@@ -108,7 +108,7 @@ def approve(names: tuple[str, ...], access: AccessOptions, options: ApproveOptio
         raise messages.CommandError(*refused, code=messages.REFUSED)
 
 
-def _show(known: app_approval.ApprovalCandidates, options: ApproveOptions) -> None:
+def _show(known: app_holds.ApprovalCandidates, options: ApproveOptions) -> None:
     now = time.time()
     waiting = [_describe(each, now) for each in known.waiting()]
     if options.output in FORMATS:
@@ -153,7 +153,7 @@ def _describe(migration: PodMigration, now: float) -> dict[str, str]:
     }
 
 
-def _nothing(known: app_approval.ApprovalCandidates) -> str:
+def _nothing(known: app_holds.ApprovalCandidates) -> str:
     if not known.home:
         return "nothing waits for approval"
     elsewhere = sum(each.awaits_approval for each in known.migrations)

@@ -11,12 +11,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rescheduler.app import apply as app_apply
-    from rescheduler.app import approval as app_approval
     from rescheduler.app import follow as app_follow
+    from rescheduler.app import holds as app_holds
     from rescheduler.app import maintenance as app_maintenance
-    from rescheduler.app import move as app_move
-    from rescheduler.app import pause as app_pause
+    from rescheduler.app import orders as app_orders
     from rescheduler.app import planning as app
     from rescheduler.app import scheduler_config as app_scheduler_config
     from rescheduler.config import errors as config_errors
@@ -34,12 +32,10 @@ else:
             return getattr(import_module(self.__name__), name)
 
     app = _Lazy("rescheduler.app.planning")
-    app_apply = _Lazy("rescheduler.app.apply")
-    app_approval = _Lazy("rescheduler.app.approval")
     app_follow = _Lazy("rescheduler.app.follow")
+    app_holds = _Lazy("rescheduler.app.holds")
     app_maintenance = _Lazy("rescheduler.app.maintenance")
-    app_move = _Lazy("rescheduler.app.move")
-    app_pause = _Lazy("rescheduler.app.pause")
+    app_orders = _Lazy("rescheduler.app.orders")
     app_scheduler_config = _Lazy("rescheduler.app.scheduler_config")
     config_loader = _Lazy("rescheduler.config.loader")
     config_errors = _Lazy("rescheduler.config.errors")
@@ -50,12 +46,10 @@ else:
 
 __all__ = [
     "app",
-    "app_apply",
-    "app_approval",
     "app_follow",
+    "app_holds",
     "app_maintenance",
-    "app_move",
-    "app_pause",
+    "app_orders",
     "app_scheduler_config",
     "config_errors",
     "config_loader",

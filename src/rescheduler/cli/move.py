@@ -1,6 +1,6 @@
 """`rescheduler move`: orders the move of one pod, and follows it until the pod is there.
 
-`app.move` checks and orders the move. Progress goes to stderr.
+`app.orders` checks and orders the move. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import await_migrations, connect, read_cluster, report_failures, warn_if_absent
-from rescheduler.cli.lazy import app, app_move, kube_migrations
+from rescheduler.cli.lazy import app, app_orders, kube_migrations
 from rescheduler.cli.options import (
     AccessOptions,
     WaitOptions,
@@ -59,7 +59,7 @@ class MoveOptions:
         "-o", "--output", type=click.Choice([*FORMATS, "name"]), help="Print the migration instead of messages."
     )
 
-    def wish(self, pod: str, live: app.LiveCluster) -> app_move.ManualMove:
+    def wish(self, pod: str, live: app.LiveCluster) -> app_orders.ManualMove:
         """Return the requested move; POD may be POD, pod/POD or NAMESPACE/POD."""
         before, _, name = pod.rpartition("/")
         named = "" if before in _POD_KINDS else before
@@ -69,7 +69,7 @@ class MoveOptions:
             raise click.UsageError(f"{pod} names namespace {named}, and -n names {self.namespace}: give one of the two")
         namespace = named or self.namespace or live.connection().namespace
         method = None if self.method == "auto" else Method(self.method)
-        return app_move.ManualMove(namespace, name, self.target or "", method, self.reason)
+        return app_orders.ManualMove(namespace, name, self.target or "", method, self.reason)
 
 
 @command("move")
@@ -90,26 +90,26 @@ def move(pod: str, access: AccessOptions, options: MoveOptions, waiting: WaitOpt
     with report_failures():
         live, config = connect(access, options.config)
         try:
-            wanted = live.run(app_move.check, options.wish(pod, live))
-        except app_move.MoveRefusedError as refused:
+            wanted = live.run(app_orders.draft_migration, options.wish(pod, live))
+        except app_orders.MoveRefusedError as refused:
             raise messages.CommandError(str(refused), code=messages.REFUSED) from None
         if options.dry_run:
             _dry_run(live, wanted, config.policy(), options.output)
             return
-        migration = live.run(app_move.order, wanted)
+        migration = live.run(app_orders.order, wanted)
         warn_if_absent(live, config, "the move waits until one does (`rescheduler run`)")
         if not options.output:
             messages.emit_line(f"{RESOURCE}/{migration.name} created")
         ended = _await_end(live, migration, waiting.timeout) if waiting.wait else migration
         if options.output:
-            _print(live.run(app_move.fetch, migration), migration, options.output)
+            _print(live.run(app_orders.fetch, migration), migration, options.output)
         if waiting.wait:
             _conclude(live, ended, quiet=bool(options.output))
 
 
 def _dry_run(live: app.LiveCluster, migration: PodMigration, policy: Policy, output: str | None) -> None:
     """Print what the controller would do now."""
-    verdict = app_move.judge(read_cluster(live), policy, migration)
+    verdict = app_orders.judge(read_cluster(live), policy, migration)
     title = f"pod {migration.namespace}/{migration.spec.pod.name}"
     if verdict.method is None:
         until = "; the move would wait for that to change" if verdict.temporary else ""
@@ -144,7 +144,7 @@ def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> Non
         )
     if not quiet:
         replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
-        where = live.run(app_move.find_landing_node, ended)
+        where = live.run(app_orders.find_landing_node, ended)
         messages.emit_line(f"{title} moved from {made.source} to {where}{replacement}")
 
 

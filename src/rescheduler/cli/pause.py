@@ -1,6 +1,6 @@
 """`rescheduler pause` and `rescheduler resume`: no new moves start for a while.
 
-`app.pause` finds the controller's ConfigMap and writes it; every replica sees it within seconds.
+`app.holds` finds the controller's ConfigMap and writes it; every replica sees it within seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.common import connect, report_failures, warn_if_absent
-from rescheduler.cli.lazy import app_pause
+from rescheduler.cli.lazy import app_holds
 from rescheduler.cli.options import AccessOptions, command, config_file, option
 from rescheduler.model.time import format_instant
 
@@ -47,8 +47,8 @@ def pause(access: AccessOptions, options: PauseOptions, reason: str) -> None:
     """
     with report_failures():
         live, config = connect(access, options.config)
-        place = app_pause.ControllerRef(live, config, options.namespace)
-        done = live.run(app_pause.pause, place, reason, dry=options.dry_run)
+        place = app_holds.ControllerRef(live, config, options.namespace)
+        done = live.run(app_holds.pause, place, reason, dry=options.dry_run)
         if not options.dry_run:
             warn_if_absent(live, config, "it holds as soon as one does")
     if done.pause is not None and not done.changed:
@@ -73,8 +73,8 @@ def resume(access: AccessOptions, options: PauseOptions) -> None:
     """
     with report_failures():
         live, config = connect(access, options.config)
-        place = app_pause.ControllerRef(live, config, options.namespace)
-        done = live.run(app_pause.resume, place, dry=options.dry_run)
+        place = app_holds.ControllerRef(live, config, options.namespace)
+        done = live.run(app_holds.resume, place, dry=options.dry_run)
         if done.changed and not options.dry_run:
             warn_if_absent(live, config, "nothing is moved until one does (`rescheduler run`)")
     if done.pause is None:
