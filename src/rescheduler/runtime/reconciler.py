@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Itera
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -196,28 +197,15 @@ class KeyedLock:
     """One lock per key; a lock exists while it is held or awaited."""
 
     def __init__(self) -> None:
-        self._locks: dict[Hashable, asyncio.Lock] = {}
-        self._users: dict[Hashable, int] = {}
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def acquire(self, keys: Iterable[Hashable]) -> AsyncGenerator[None]:
         """Hold the locks of all these keys; a fixed order prevents deadlocks."""
         async with AsyncExitStack() as held:
             for key in sorted(set(keys), key=repr):
-                await held.enter_async_context(self._one(key))
+                await held.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
             yield
-
-    @asynccontextmanager
-    async def _one(self, key: Hashable) -> AsyncGenerator[None]:
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        self._users[key] = self._users.get(key, 0) + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key], self._locks[key]
 
 
 @dataclass(frozen=True, slots=True)
