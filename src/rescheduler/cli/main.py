@@ -80,9 +80,7 @@ class _Root(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            from rescheduler.cli.messages import nearest_names  # noqa: PLC0415 - only mistakes need difflib
-
-            near = nearest_names(name, _COMMANDS)
+            near = messages.nearest_names(name, _COMMANDS)
             cure = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_COMMANDS)}."
             raise click.UsageError(f"there is no command {name!r}; {cure}", ctx)
         return super().resolve_command(ctx, args)

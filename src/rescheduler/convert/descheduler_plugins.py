@@ -19,7 +19,6 @@ from rescheduler.convert.values import (
     if_true,
     ignore,
     init_containers_of,
-    labels_of,
     levels,
     list_items,
     missing,
@@ -28,6 +27,7 @@ from rescheduler.convert.values import (
     nested,
     only_false,
     only_true,
+    pods_of,
     put_lower,
     put_packing,
     put_upper,
@@ -281,7 +281,7 @@ _HIGH_UTILIZATION = Plugin(
 _ANTI_AFFINITY = Plugin(
     "RemovePodsViolatingInterPodAntiAffinity",
     "PodAntiAffinity",
-    (labels_of("PodAntiAffinity"), namespaces_of("PodAntiAffinity")),
+    pods_of("PodAntiAffinity"),
     "As few moves as possible",
 )
 _NODE_AFFINITY = Plugin(
@@ -295,8 +295,7 @@ _NODE_AFFINITY = Plugin(
             _read_affinity,
             "required affinity always counts; with preferred affinity alone the strategy stays off",
         ),
-        labels_of("NodeAffinity"),
-        namespaces_of("NodeAffinity"),
+        *pods_of("NodeAffinity"),
     ),
     finish=_finish_affinity,
 )
@@ -313,8 +312,7 @@ _NODE_TAINTS = Plugin(
         ),
         setting("includedTaints", "NodeTaints", "includedTaints", texts),
         setting("includePreferNoSchedule", "NodeTaints", "includePreferNoSchedule", flag),
-        labels_of("NodeTaints"),
-        namespaces_of("NodeTaints"),
+        *pods_of("NodeTaints"),
     ),
     finish=_finish_taints,
 )
@@ -332,8 +330,7 @@ _SPREAD = Plugin(
             "until v0.26",
         ),
         Option("topologyBalanceNodeFit", "", _NODE_FIT, "always"),
-        labels_of("TopologySpread"),
-        namespaces_of("TopologySpread"),
+        *pods_of("TopologySpread"),
     ),
 )
 _RESTARTS = Plugin(
@@ -343,8 +340,7 @@ _RESTARTS = Plugin(
         setting("podRestartThreshold", "TooManyRestarts", "restartThreshold", above_zero(_NO_RESTARTS)),
         setting("states", "TooManyRestarts", "states", texts),
         init_containers_of("TooManyRestarts"),
-        labels_of("TooManyRestarts"),
-        namespaces_of("TooManyRestarts"),
+        *pods_of("TooManyRestarts"),
     ),
     "Pods with `scheduling-retries` are left to recovery",
     _finish_restarts,
@@ -374,8 +370,7 @@ _LIFE_TIME = Plugin(
         ),
         init_containers_of("PodLifeTime"),
         setting("includingEphemeralContainers", "PodLifeTime", "includeEphemeralContainers", flag),
-        labels_of("PodLifeTime"),
-        namespaces_of("PodLifeTime"),
+        *pods_of("PodLifeTime"),
     ),
     "Pods are moved, and those that have ended are removed",
     _finish_life_time,
@@ -389,8 +384,7 @@ _FAILED_PODS = Plugin(
         setting("minPodLifetimeSeconds", "FailedPods", "minAge", seconds, "1h if it is not set, as there"),
         init_containers_of("FailedPods"),
         excluded_kinds_of("FailedPods"),
-        labels_of("FailedPods"),
-        namespaces_of("FailedPods"),
+        *pods_of("FailedPods"),
     ),
     finish=_finish_failed_pods,
 )

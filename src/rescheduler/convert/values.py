@@ -382,9 +382,9 @@ def namespaces_of(strategy: str, name: str = "namespaces") -> Option:
     return Option(name, fields, namespaces("strategies", strategy), "one of the two lists")
 
 
-def labels_of(strategy: str) -> Option:
-    """`labelSelector`."""
-    return setting("labelSelector", strategy, "podSelector", selector, "as text")
+def pods_of(strategy: str) -> tuple[Option, Option]:
+    """`labelSelector` and `namespaces`."""
+    return setting("labelSelector", strategy, "podSelector", selector, "as text"), namespaces_of(strategy)
 
 
 def excluded_kinds_of(strategy: str) -> Option:
