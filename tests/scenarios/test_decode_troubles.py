@@ -135,7 +135,7 @@ def test_pods_that_are_well_share_one_row_and_so_do_those_that_have_been_through
     _, (a, b, c, d) = cached(body("a", **well), body("b", **well), body("c", **prepared), body("d", **prepared))
     assert a.trouble is HEALTHY is b.trouble
     assert c.trouble is d.trouble
-    assert (c.restarts, c.init_restarts, c.ailment) == (0, 0, None)
+    assert (c.trouble.restarts, c.trouble.init_restarts, c.ailment) == (0, 0, None)
 
 
 def test_what_ails_a_pod_is_told_as_before() -> None:

@@ -151,16 +151,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.phase in ("Succeeded", "Failed")
 
     @property
-    def restarts(self) -> int:
-        """How often its containers were restarted, the init containers aside."""
-        return self.trouble.restarts
-
-    @property
-    def init_restarts(self) -> int:
-        """How often its init containers were restarted."""
-        return self.trouble.init_restarts
-
-    @property
     def static(self) -> bool:
         """Whether a kubelet runs it from a file: the API server only shows a mirror of it."""
         return labels.is_static(self.annotations) or (self.owner is not None and self.owner.kind == "Node")

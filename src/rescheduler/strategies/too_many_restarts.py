@@ -79,7 +79,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
         return not settings.states or not states.isdisjoint(settings.states)
 
     def _restarts(self, pod: Pod) -> int:
-        return pod.restarts + (pod.init_restarts if self.settings.include_init_containers else 0)
+        return pod.trouble.restarts + (pod.trouble.init_restarts if self.settings.include_init_containers else 0)
 
     def _why(self, pod: Pod) -> str:
         ails = f", {pod.ailment.reason}" if pod.ailment is not None else ""

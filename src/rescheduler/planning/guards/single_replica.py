@@ -14,7 +14,7 @@ def single_replica(pod: Pod, context: GuardContext) -> str:
         return ""
     if context.methods.choose(pod) is not Method.EVICT or context.lifts_caution(pod):
         return ""
-    if not pod.ready and (pod.ailment is not None or pod.restarts >= _CRASHES):
+    if not pod.ready and (pod.ailment is not None or pod.trouble.restarts >= _CRASHES):
         return ""  # it crashes, or cannot start: there is no running replica already
     workloads = context.workloads
     only = "replica" if workloads.replicas(pod) <= 1 else "Ready replica" if workloads.only_ready(pod) else ""

@@ -61,17 +61,17 @@ class NodeMasks:
     def tolerated(self, shape: Shape) -> Mask:
         """[N]: nodes whose NoSchedule and NoExecute taints the pod tolerates."""
         if shape.tolerations not in self._tolerated:
-            table = [
-                all(shape.tolerates(taint) for taint in taints if taint.effect in BLOCKING)
-                for taints in self._taint_kinds
-            ]
-            self._tolerated[shape.tolerations] = np.array(table, np.bool_)[self._taint_kind]
+            self._tolerated[shape.tolerations] = ~self._intolerable(shape, BLOCKING)
         return self._tolerated[shape.tolerations]
 
     def discouraged(self, shape: Shape) -> Mask:
         """[N]: nodes with a PreferNoSchedule taint that the pod does not tolerate."""
+        return self._intolerable(shape, ("PreferNoSchedule",))
+
+    def _intolerable(self, shape: Shape, effects: tuple[str, ...]) -> Mask:
+        """[N]: nodes with a taint of one of these effects that the pod does not tolerate."""
         table = [
-            any(taint.effect == "PreferNoSchedule" and not shape.tolerates(taint) for taint in taints)
+            any(taint.effect in effects and not shape.tolerates(taint) for taint in taints)
             for taints in self._taint_kinds
         ]
         found: Mask = np.array(table, np.bool_)[self._taint_kind]
