@@ -50,7 +50,7 @@ class PageActions:
     client: ApiClient
     recorder: EventRecorder
     pausing: PauseStore
-    heard: Callable[[], Awaitable[object]]
+    refresh_pause: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica applies it at once."""
     empties: Callable[[], bool]
 
@@ -67,9 +67,9 @@ class PageActions:
 
     async def pause(self, by: str, request: PauseRequest) -> str:
         """Pause rescheduling."""
-        async with _translated_errors("pause"):
+        async with _translate_errors("pause"):
             now = await self.pausing.pause(by, request.reason)
-            await self.heard()
+            await self.refresh_pause()
         if (now.by, now.reason) != (by, request.reason):
             why = f" ({now.reason})" if now.reason else ""
             return f"Rescheduling is paused already, by {now.by}{why}: nothing has changed."
@@ -77,27 +77,27 @@ class PageActions:
 
     async def resume(self, by: str, _request: ResumeRequest) -> str:
         """Resume rescheduling."""
-        async with _translated_errors("resume"):
+        async with _translate_errors("resume"):
             before = await self.pausing.resume(by)
-            await self.heard()
+            await self.refresh_pause()
         if before is None:
             return "Rescheduling was not paused: nothing has changed."
         return f"Rescheduling goes on after {before.by} had paused it: the next plan is made within seconds."
 
     async def approve(self, by: str, request: ApproveRequest) -> str:
         """Approve migrations."""
-        async with _translated_errors("approve"):
+        async with _translate_errors("approve"):
             answers = await self._approve_all(by, [(each.namespace, each.name) for each in request.migrations])
         refused = [each for each in answers if each.outcome is ApprovalOutcome.REFUSED]
         approved = sum(each.outcome is ApprovalOutcome.APPROVED for each in answers)
         before = len(answers) - approved - len(refused)
         if refused and not approved:
-            raise HttpError(409, f"nothing was approved: {_reasons(refused)}")
-        sentences = [f"{_moves(approved)} approved: each begins as soon as the limits and the cluster let it."]
+            raise HttpError(409, f"nothing was approved: {_format_reasons(refused)}")
+        sentences = [f"{_count_moves(approved)} approved: each begins as soon as the limits and the cluster let it."]
         if before:
-            sentences.append(f"{_moves(before)} approved before.")
+            sentences.append(f"{_count_moves(before)} approved before.")
         if refused:
-            sentences.append(f"{len(refused)} could not be: {_reasons(refused)}.")
+            sentences.append(f"{len(refused)} could not be: {_format_reasons(refused)}.")
         return " ".join(sentences if approved else sentences[1:])
 
     async def _approve_all(self, by: str, migrations: Sequence[ObjectKey]) -> list[ApprovalResult]:
@@ -116,7 +116,7 @@ class PageActions:
         method = None if request.method in ("", "auto") else Method(request.method)
         reason = f"asked for by {by} on the page"
         wish = orders.ManualMove(request.namespace, request.pod, request.target, method, reason)
-        async with _translated_errors("migrate"):
+        async with _translate_errors("migrate"):
             made = await orders.order(self.client, await orders.draft_migration(self.client, wish))
         where = f"to {request.target}" if request.target else "to the node that fits best"
         return (
@@ -127,7 +127,7 @@ class PageActions:
     async def maintain(self, by: str, request: MaintenanceRequest) -> str:
         """Label a node for maintenance, or remove the label."""
         node, on = request.node, request.on
-        async with _translated_errors("maintenance"):
+        async with _translate_errors("maintenance"):
             [marked] = await maintenance.mark(self.client, [node], maintenance=on)
             if not marked.changed:
                 return f"Node {node} is {'' if on else 'not '}under maintenance already: nothing has changed."
@@ -145,7 +145,7 @@ class PageActions:
 
 
 @asynccontextmanager
-async def _translated_errors(what: str) -> AsyncGenerator[None]:
+async def _translate_errors(what: str) -> AsyncGenerator[None]:
     """Turn errors of the API server into responses."""
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -159,10 +159,10 @@ async def _translated_errors(what: str) -> AsyncGenerator[None]:
         raise HttpError(409, str(error)) from None
     except ClusterError as error:
         _log.warning("page action failed", action=what, error=str(error))
-        raise _refusal(error) from None
+        raise _make_http_error(error) from None
 
 
-def _refusal(error: ClusterError) -> HttpError:
+def _make_http_error(error: ClusterError) -> HttpError:
     if not isinstance(error, ApiError):
         return HttpError(503, str(error))
     if error.status == 403:
@@ -174,11 +174,11 @@ def _refusal(error: ClusterError) -> HttpError:
     return HttpError(503, f"the API server could not do it: {error.message}; look, then try again")
 
 
-def _moves(count: int) -> str:
+def _count_moves(count: int) -> str:
     return f"{count} move{' was' if count == 1 else 's were'}"
 
 
-def _reasons(refused: Sequence[ApprovalResult]) -> str:
+def _format_reasons(refused: Sequence[ApprovalResult]) -> str:
     listed = "; ".join(f"{each.namespace}/{each.name}: {each.reason}" for each in refused[:_SHOWN])
     left = len(refused) - _SHOWN
     return f"{listed}; and {left} more" if left > 0 else listed

@@ -65,7 +65,7 @@ class AdmissionServices:
         self._last_in_force: float | None = None
         self._failures = 0
         self._webhook_task = PeriodicTask("webhook", _KEPT_EVERY, self._keep)
-        context.live.listen(self._changed)
+        context.live.listen(self._apply_config)
 
     @property
     def replica_tasks(self) -> list[Runnable]:
@@ -110,7 +110,7 @@ class AdmissionServices:
         """Why this replica does not serve the webhook; empty if it does."""
         return self._secure_server.why_not() if self._secure_server is not None else ""
 
-    def _changed(self) -> None:
+    def _apply_config(self) -> None:
         """Apply the parts of a new configuration that need no restart."""
         self._settings = webhook_settings(self._context.live.config, self._context.namespace)
         self._registration.exclude(self._settings.excluded_namespaces)

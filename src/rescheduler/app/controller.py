@@ -83,7 +83,7 @@ async def run_controller(request: RunRequest, stop: asyncio.Event) -> Counter[Ph
     outcome = Counter[Phase]()
     if request.insecure_local:
         check_insecure_local(request.config.fields.web.bind_address, request.web_port)
-    async with _connected(request, stop) as context:
+    async with _connect(request, stop) as context:
         if context is None:
             return outcome
         admission = AdmissionServices(context)
@@ -97,7 +97,7 @@ async def run_controller(request: RunRequest, stop: asyncio.Event) -> Counter[Ph
 
 
 @asynccontextmanager
-async def _connected(request: RunRequest, stop: asyncio.Event) -> AsyncGenerator[AppContext | None]:
+async def _connect(request: RunRequest, stop: asyncio.Event) -> AsyncGenerator[AppContext | None]:
     """Connect to the cluster and install the CRD; None if stopped before."""
     config, connection, timeout = request.config, request.live.connection(), request.live.request_timeout
     metrics, live = Metrics(), LiveConfig(config, time.time())
@@ -112,7 +112,7 @@ async def _connected(request: RunRequest, stop: asyncio.Event) -> AsyncGenerator
             connection,
             request_timeout=timeout,
             may_write=election.may_act if election is not None else lambda: True,
-            pace=_rate_limiter(config),
+            pace=_make_rate_limiter(config),
         ) as client:
             client.report = report
             identity = election.lease.identity if election is not None else platform.node()
@@ -149,7 +149,7 @@ def _make_elector(config: Configuration, connection: Connection, client: ApiClie
     return LeaderElector(client, lease, LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period))
 
 
-def _rate_limiter(config: Configuration) -> RateLimiter | None:
+def _make_rate_limiter(config: Configuration) -> RateLimiter | None:
     wanted = config.fields.client_connection
     if wanted.qps is None:
         return None

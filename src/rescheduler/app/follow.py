@@ -182,7 +182,7 @@ async def await_migrations(
             enough.set()
 
     async with asyncio.timeout(limit):
-        await follow(client, {_part(keys): ChangeSink(tell, settled)}, enough)
+        await follow(client, {_select(keys): ChangeSink(tell, settled)}, enough)
     return ended
 
 
@@ -191,7 +191,7 @@ async def read_migrations(client: ApiClient, namespace: str = "") -> list[PodMig
     return decode_migrations(await ObjectClient(client).list_migrations(namespace))
 
 
-def _part(keys: Collection[ObjectKey]) -> FollowedObjects:
+def _select(keys: Collection[ObjectKey]) -> FollowedObjects:
     """Return the smallest selection that includes them all."""
     namespaces = {namespace for namespace, _ in keys}
     if len(keys) == 1:
@@ -222,7 +222,7 @@ async def explain_absence(client: ApiClient, lease: str) -> str:
         return ""
     if not found:
         return f"no controller seems to run: there is no Lease {lease} in any namespace"
-    late = [_late(each, time.time()) for each in found if (each.get("spec") or {}).get("holderIdentity")]
+    late = [_seconds_overdue(each, time.time()) for each in found if (each.get("spec") or {}).get("holderIdentity")]
     if not late:
         return f"no controller seems to run: the Lease {lease} has no holder"
     if min(late) <= _SKEW:
@@ -240,7 +240,7 @@ async def find_everywhere(client: ApiClient, kind: str, name: str) -> list[Json]
         return None
 
 
-def _late(lease: Json, now: float) -> float:
+def _seconds_overdue(lease: Json, now: float) -> float:
     """Return the seconds since it expired; negative while it is valid."""
     spec = lease["spec"]
     try:

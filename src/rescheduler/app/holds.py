@@ -41,10 +41,10 @@ class ApprovalCandidates:
 
     def chosen(self, names: Sequence[str]) -> list[PodMigration]:
         """Return the migrations with these names, each once; InputError names the first unknown one."""
-        found = {each.full_name: each for name in names for each in self._named(name)}
+        found = {each.full_name: each for name in names for each in self._find_named(name)}
         return list(found.values())
 
-    def _named(self, name: str) -> list[PodMigration]:
+    def _find_named(self, name: str) -> list[PodMigration]:
         plan = [each for each in self.migrations if each.spec.plan == name]
         if self.named and self.home:
             plan = [each for each in plan if each.namespace == self.home]
@@ -53,10 +53,10 @@ class ApprovalCandidates:
         full = name if "/" in name else f"{self.home}/{name}"
         found = [each for each in self.migrations if full == each.full_name or (not self.home and name == each.name)]
         if not found:
-            raise InputError(self._unknown(name))
+            raise InputError(self._explain_unknown(name))
         return found
 
-    def _unknown(self, name: str) -> str:
+    def _explain_unknown(self, name: str) -> str:
         waiting = [each for each in self.migrations if each.awaits_approval]
         names = {text for each in waiting for text in (each.spec.plan, each.name, each.full_name) if text}
         near = difflib.get_close_matches(name, sorted(names))
@@ -130,7 +130,7 @@ async def resume(client: ApiClient, place: ControllerRef, *, dry: bool) -> Pause
 async def list_pauses(client: ApiClient, place: ControllerRef) -> list[PauseDetails]:
     """Return the active pauses that the user may read, for commands that order something."""
     found: list[PauseDetails | None] = []
-    for home in await _homes(client, place):
+    for home in await _find_homes(client, place):
         try:
             found.append(await pause_store(client, place.config, home).read())
         except ApiError as error:
@@ -145,13 +145,13 @@ def pause_store(client: ApiClient, config: Configuration, home: str) -> PauseSto
 
 
 async def _find_state(client: ApiClient, place: ControllerRef) -> PauseStore:
-    homes = await _homes(client, place)
+    homes = await _find_homes(client, place)
     if len(homes) > 1:
         raise InputError(f"controllers run in the namespaces {', '.join(homes)}: say with -n which one is meant")
     return pause_store(client, place.config, homes[0])
 
 
-async def _homes(client: ApiClient, place: ControllerRef) -> list[str]:
+async def _find_homes(client: ApiClient, place: ControllerRef) -> list[str]:
     """Return the namespaces of controllers; if none can be seen, the configured one or that of the context."""
     wanted = place.config.fields.leader_election
     if named := place.namespace or wanted.resource_namespace:

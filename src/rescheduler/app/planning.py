@@ -138,7 +138,7 @@ def read(source: DumpFiles | LiveCluster, now: float | None, progress: Progress)
         snapshot = collector.snapshot(taken_at if now is None else now)
         snapshot = with_move_histories(snapshot, collector.migrations)
     if not snapshot.nodes:
-        raise InputError(_without_nodes(source))
+        raise InputError(_explain_missing_nodes(source))
     return snapshot
 
 
@@ -199,14 +199,14 @@ def make_plan(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]
     strategies = make_strategies(policy)
     planner, made = plan_cycle(snapshot, policy, strategies)
     reminders = (
-        *_closed_windows(snapshot, policy, made),
-        *_idle_strategies(planner, strategies),
-        *_unemptied_nodes(snapshot, policy),
+        *_warn_of_closed_windows(snapshot, policy, made),
+        *_warn_of_idle_strategies(planner, strategies),
+        *_warn_of_unemptied_nodes(snapshot, policy),
     )
     return planner, structs.replace(made, warnings=(*made.warnings, *reminders))
 
 
-def _closed_windows(snapshot: ClusterSnapshot, policy: Policy, made: Plan) -> Iterator[str]:
+def _warn_of_closed_windows(snapshot: ClusterSnapshot, policy: Policy, made: Plan) -> Iterator[str]:
     """Warn of moves that must wait for a time window."""
     schedule, now = policy.when.schedule, snapshot.taken_at
     waiting = sum(not is_mandatory(move.strategy) for move in made.moves)
@@ -217,7 +217,7 @@ def _closed_windows(snapshot: ClusterSnapshot, policy: Policy, made: Plan) -> It
         yield f"no time window is open (when.windows): {moves} not carried out {when}"
 
 
-def _idle_strategies(planner: Planner, strategies: Sequence[Strategy[StrategySettings]]) -> Iterator[str]:
+def _warn_of_idle_strategies(planner: Planner, strategies: Sequence[Strategy[StrategySettings]]) -> Iterator[str]:
     """Warn of strategies that can do nothing in any pool, or that wait although there is something to do."""
     reasons: dict[str, list[str]] = {}
     for each in strategies:
@@ -231,7 +231,7 @@ def _idle_strategies(planner: Planner, strategies: Sequence[Strategy[StrategySet
             yield f"{each.name} moves nothing{where}: {why}"
 
 
-def _unemptied_nodes(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str]:
+def _warn_of_unemptied_nodes(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str]:
     """Warn of nodes under maintenance that no strategy empties."""
     marked = [
         node.name
@@ -334,7 +334,7 @@ def _page_reader(
     return take
 
 
-def _without_nodes(source: DumpFiles | LiveCluster) -> str:
+def _explain_missing_nodes(source: DumpFiles | LiveCluster) -> str:
     if isinstance(source, LiveCluster):
         return "the cluster has no nodes, so there is nothing to plan"
     names: Sequence[str] = ["<stdin>" if path == STDIN else path for path in source.paths]

@@ -156,7 +156,7 @@ def merge_config(
 def find_doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
     """Yield the parts of a configuration that do not have the effect that they seem to have, with path and cure."""
     for number, profile in enumerate(document.get("profiles") or ()):
-        for place, name in _enabled(profile.get("plugins")):
+        for place, name in _list_enabled(profile.get("plugins")):
             if name == PLUGIN:
                 cure = "take it out; its pluginConfig may stay, for `rescheduler run --config`"
                 yield f"profiles[{number}].plugins.{place}: a stock kube-scheduler lacks the plugin {PLUGIN}; {cure}"
@@ -174,13 +174,13 @@ def read_config(path: str) -> Json:
         document = read_document(read_text(path))
     except InvalidError as error:
         raise ConfigErrors.in_source(source, error.findings) from error
-    findings = [*document.findings, *_faults(document.data)]
+    findings = [*document.findings, *_find_faults(document.data)]
     if findings:
         raise ConfigErrors.in_source(source, findings)
     return document.data
 
 
-def _faults(data: Json) -> Iterator[Finding]:
+def _find_faults(data: Json) -> Iterator[Finding]:
     if data.get("kind") != SCHEDULER_KIND:
         yield Finding(
             ("kind",), f"{quote(data.get('kind'))} is not {SCHEDULER_KIND}: give the file that kube-scheduler gets"
@@ -203,7 +203,7 @@ def _faults(data: Json) -> Iterator[Finding]:
                 yield Finding((key, index), wrong_type(each, "a mapping"))
 
 
-def _enabled(plugins: object) -> Iterator[tuple[str, object]]:
+def _list_enabled(plugins: object) -> Iterator[tuple[str, object]]:
     """Yield the plugins that a profile enables, with their paths; kube-scheduler refuses other shapes."""
     for point, sets in plugins.items() if isinstance(plugins, dict) else ():
         listed = sets.get("enabled") if isinstance(sets, dict) else None

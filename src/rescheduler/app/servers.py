@@ -38,7 +38,7 @@ class WebServer:
         self._checks = checks
         served = request.config.fields.web.page and request.web_port is not None
         self._page = make_page(context, checks, local=request.insecure_local) if served else None
-        context.metrics.use_sources(_sources(context, self._page))
+        context.metrics.use_sources(_make_sources(context, self._page))
 
     def show_plan(self, plan: Plan, at: float, seconds: float) -> None:
         """Show the leader's newest plan."""
@@ -53,12 +53,12 @@ class WebServer:
             yield
             return
         access = RequestChecks(local=self._request.insecure_local)
-        parts = (self._page.api, self._actions(access)) if self._page is not None else ()
+        parts = (self._page.api, self._make_actions(access)) if self._page is not None else ()
         async with serve(WebApp(self._context.metrics, self._checks, parts, access), address, wanted) as port:
             self._request.opened(f"http://{f'[{address}]' if ':' in address else address}:{port}/")
             yield
 
-    def _actions(self, access: RequestChecks) -> ActionRoutes:
+    def _make_actions(self, access: RequestChecks) -> ActionRoutes:
         context = self._context
         actions = PageActions(
             context.own,
@@ -106,7 +106,7 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
         plans=plans,
         now=context.now,
         paused=context.pauses.current,
-        health=lambda: _health(context, checks),
+        health=lambda: _list_health(context, checks),
         measuring=refresher,
         usage=lambda: usage.current,
         local=local,
@@ -114,7 +114,7 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
     return Page(Api(state), state)
 
 
-def _health(context: AppContext, checks: Checks) -> list[ComponentHealth]:
+def _list_health(context: AppContext, checks: Checks) -> list[ComponentHealth]:
     found = [ComponentHealth("leader", "" if context.leader() else "no replica leads: nothing is planned or moved")]
     found += [ComponentHealth(name, check()) for name, check in checks.items()]
     if (poller := context.usage.current) is not None:
@@ -128,7 +128,7 @@ def _health(context: AppContext, checks: Checks) -> list[ComponentHealth]:
     return found
 
 
-def _sources(context: AppContext, page: Page | None) -> MetricSources:
+def _make_sources(context: AppContext, page: Page | None) -> MetricSources:
     informers, live, pauses = context.informers, context.live, context.pauses
     migrations, now = informers.migrations, context.now
 

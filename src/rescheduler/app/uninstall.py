@@ -117,7 +117,7 @@ async def _make_claims(client: ApiClient, live: LiveCluster, config: Configurati
     identity = f"{platform.node()}_cleanup_{uuid.uuid4()}"
     namespaces = {wanted.resource_namespace or live.connection().namespace}
     if not wanted.resource_namespace:
-        namespaces = await _namespaces_with(client, "Lease", wanted.resource_name) or namespaces
+        namespaces = await _find_namespaces_with(client, "Lease", wanted.resource_name) or namespaces
     names = (LeaseName(each, wanted.resource_name, identity) for each in sorted(namespaces))
     return [LeaseClaim(client, name, times) for name in names]
 
@@ -127,12 +127,12 @@ async def _find_homes(client: ApiClient, config: Configuration, claims: Sequence
     election = config.fields.leader_election
     homes = {each.lease.namespace for each in claims}
     if not election.resource_namespace:
-        homes |= await _namespaces_with(client, "ConfigMap", state_name(election.resource_name))
-        homes |= await _namespaces_with(client, "Secret", webhook_settings(config, "").secret)
+        homes |= await _find_namespaces_with(client, "ConfigMap", state_name(election.resource_name))
+        homes |= await _find_namespaces_with(client, "Secret", webhook_settings(config, "").secret)
     return sorted(homes)
 
 
-async def _namespaces_with(client: ApiClient, kind: str, name: str) -> set[str]:
+async def _find_namespaces_with(client: ApiClient, kind: str, name: str) -> set[str]:
     return {each["metadata"]["namespace"] for each in await find_everywhere(client, kind, name) or []}
 
 
@@ -217,7 +217,7 @@ class Uninstaller:
         self._sender = CommandSender(client)
         self._lifecycle = Lifecycle(config.fields.migration)
         self._executor = MigrationExecutor(
-            self._migration_client, self._observer, self._sender, lambda: self._lifecycle, _never
+            self._migration_client, self._observer, self._sender, lambda: self._lifecycle, _refuse_start
         )
         self._ended: dict[tuple[str, str], Phase] = {}
         self._things = 0
@@ -370,7 +370,7 @@ class Uninstaller:
         return self._ended.get((marked.namespace, name), Phase.FAILED)
 
 
-async def _never(_: StepContext) -> StartDecision:
+async def _refuse_start(_: StepContext) -> StartDecision:
     """Refuse to start any migration."""
     return StartDecision(None, _REASON, never=True)
 
