@@ -106,9 +106,9 @@ def test_excluded_namespaces_are_not_asked_about(space: Space, home: str) -> Non
 def test_our_own_namespace_is_not_asked_about_where_our_pods_are_in_it(home: str) -> None:
     outside = settings_of(home)
     inside = replace(outside, url="")
-    assert inside.unasked == {*outside.excluded_namespaces, home}
-    assert outside.unasked == {*outside.excluded_namespaces}
-    assert not replace(outside, excluded_namespaces=()).unasked
+    assert inside.all_excluded_namespaces == {*outside.excluded_namespaces, home}
+    assert outside.all_excluded_namespaces == {*outside.excluded_namespaces}
+    assert not replace(outside, excluded_namespaces=()).all_excluded_namespaces
 
 
 def test_with_no_namespace_excluded_all_are_asked_about(space: Space, home: str) -> None:

@@ -116,7 +116,7 @@ async def test_a_second_401_is_the_answer(tmp_path: Path) -> None:
 async def test_many_callers_that_were_refused_at_once_share_one_renewal(tmp_path: Path) -> None:
     plugin = source(connection(tmp_path, NOWHERE, exec_user(counting(tmp_path))))
     refused = await plugin.current()
-    renewed = await asyncio.gather(*(plugin.renewed(refused) for _ in range(5)))
+    renewed = await asyncio.gather(*(plugin.renew(refused) for _ in range(5)))
     assert {credential.authorization for credential in renewed} == {"Bearer token-2"}
     assert runs(tmp_path) == 2
 

@@ -24,8 +24,8 @@ from rescheduler.kube.webhook import (
     WebhookConfiguration,
     WebhookProbe,
     WebhookSettings,
-    asks_us,
     bundle_in,
+    has_our_webhook,
 )
 from rescheduler.model.json import Json
 
@@ -114,7 +114,7 @@ class Registration:
             bundle = self._authority.read() if self._authority is not None else None
         else:
             bundle = await self._renew(found)
-        if not asks_us(found) and (why := self._why_not_served()):
+        if not has_our_webhook(found) and (why := self._why_not_served()):
             self._set_state(why)  # there would be no answer
             return None
         return await self._configuration.keep(found, bundle)

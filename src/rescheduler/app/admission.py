@@ -102,7 +102,7 @@ class AdmissionServices:
 
     def steering(self, namespace: str) -> SteeringMethod:
         """How evictions in a namespace are steered now."""
-        if not self._registration.in_force or namespace in self._settings.unasked:
+        if not self._registration.in_force or namespace in self._settings.all_excluded_namespaces:
             return SteeringMethod.TEMPLATE
         return SteeringMethod.NOMINATE if self._wants_gate else SteeringMethod.WEBHOOK
 
@@ -120,7 +120,9 @@ class AdmissionServices:
         fields = self._fields
         routes = self._extender() if fields.extender.enabled else {}
         if fields.webhook.enabled:
-            routes[MUTATE] = PodMutator(self._advisor, lambda: self._settings.unasked, self._context.now).review
+            routes[MUTATE] = PodMutator(
+                self._advisor, lambda: self._settings.all_excluded_namespaces, self._context.now
+            ).review
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
         serving = WebhookServer(self._context.own, self._settings, routes, _LIMITS)

@@ -111,7 +111,7 @@ async def pause(client: ApiClient, place: ControllerRef, reason: str, *, dry: bo
     """Pause; an earlier pause is kept."""
     state = await _find_state(client, place)
     before, user = await state.look(), await fetch_own_name(client) or place.live.user or "rescheduler pause"
-    if before.pause is not None and not before.nonsense:
+    if before.pause is not None and not before.is_invalid:
         return PauseResult(user, before.pause, changed=False)
     if dry:
         return PauseResult(user, PauseDetails(user, client.clock.now(), reason), changed=True)

@@ -74,9 +74,9 @@ class ClusterCache:
 
     def snapshot(self, now: float) -> ClusterSnapshot:
         """Return a snapshot of the current state."""
-        return self.copied(now)()
+        return self.capture(now)()
 
-    def copied(self, now: float) -> Callable[[], ClusterSnapshot]:
+    def capture(self, now: float) -> Callable[[], ClusterSnapshot]:
         """Return a function that makes the snapshot of now; it may be called later and in another thread.
 
         Copying the tables is quick and is done at once; sorting them takes far longer in a large cluster.

@@ -68,7 +68,7 @@ class ExecSource:
                     await self._renew()
         return self._credential
 
-    async def renewed(self, refused: Credential) -> Credential:
+    async def renew(self, refused: Credential) -> Credential:
         async with self._running:
             if self._credential.generation == refused.generation:
                 await self._renew()
@@ -216,9 +216,9 @@ class CredentialSource:
     async def current(self) -> Credential:
         return self._with_pair(await self._plugin.current() if self._plugin is not None else self._read_login())
 
-    async def renewed(self, refused: Credential) -> Credential | None:
+    async def renew(self, refused: Credential) -> Credential | None:
         """Return another credential after a 401 for `refused`, or None if there is none."""
-        renewed = await self._plugin.renewed(refused) if self._plugin is not None else self._read_login()
+        renewed = await self._plugin.renew(refused) if self._plugin is not None else self._read_login()
         credential = self._with_pair(renewed)
         return credential if credential != refused else None
 

@@ -224,7 +224,7 @@ class ApiClient:
                         return await self._try(request, credential)
                     except ApiError as error:
                         last = error
-                    if last.status == 401 and may_renew and (renewed := await self._auth.renewed(credential)):
+                    if last.status == 401 and may_renew and (renewed := await self._auth.renew(credential)):
                         credential, may_renew = renewed, False
                         continue
                     failures += 1
@@ -296,7 +296,7 @@ class ApiClient:
             except ApiError as error:  # a 401 comes before the first chunk or never
                 if not answered:
                     self.report(request.method, error.status or error.reason, None)
-                renewed = await self._auth.renewed(credential) if may_renew and error.status == 401 else None
+                renewed = await self._auth.renew(credential) if may_renew and error.status == 401 else None
                 if renewed is None:
                     raise
                 credential = renewed

@@ -54,9 +54,9 @@ class _Spec(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A lease as it was read; `whole` keeps the fields that are unknown here, for the write."""
+    """A lease as it was read; `body` keeps the fields that are unknown here, for the write."""
 
-    whole: Json
+    body: Json
     version: str
     spec: _Spec
 
@@ -152,15 +152,15 @@ class LeaderElector:
             fresh = _clock() - self._seen[1] < (found.spec.seconds or self.times.duration)
             if self.leading.is_set() or (self.holder and fresh):
                 return False  # a leader never takes a lease back that others may have held meanwhile
-        return await self._write("PUT", found.whole | {"spec": self._spec(found)})
+        return await self._write("PUT", found.body | {"spec": self._spec(found)})
 
     async def _try_release(self) -> bool:
         """Whether the lease is free, or held by another process."""
         found = await self._read()
         if found is None or found.spec.holder != self.lease.identity:
             return True
-        spec = found.whole["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
-        return await self._write("PUT", found.whole | {"spec": spec})
+        spec = found.body["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+        return await self._write("PUT", found.body | {"spec": spec})
 
     def _spec(self, found: _Found | None) -> Json:
         now = _micro_time()
@@ -176,7 +176,7 @@ class LeaderElector:
             ours |= {"acquireTime": found.spec.acquired or now, "leaseTransitions": transitions}
         else:
             ours |= {"acquireTime": now, "leaseTransitions": transitions + 1}
-        return (found.whole.get("spec") or {}) | ours
+        return (found.body.get("spec") or {}) | ours
 
     async def _read(self) -> _Found | None:
         path = path_of("Lease", self.lease.namespace, self.lease.name)
@@ -204,8 +204,8 @@ class LeaderElector:
 
 def _decode(answer: bytes, path: str) -> _Found:
     try:
-        whole = msgspec.json.decode(answer, type=Json)
-        return _Found(whole, whole["metadata"]["resourceVersion"], msgspec.convert(whole.get("spec") or {}, _Spec))
+        body = msgspec.json.decode(answer, type=Json)
+        return _Found(body, body["metadata"]["resourceVersion"], msgspec.convert(body.get("spec") or {}, _Spec))
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise ApiError(None, NOT_KUBERNETES, f"a lease does not decode: {error}", path) from error
 

@@ -46,7 +46,7 @@ class PauseState:
     uid: str = ""
     version: str = ""
     """Empty if the ConfigMap does not exist."""
-    nonsense: bool = False
+    is_invalid: bool = False
 
 
 def state_name(lease: str) -> str:
@@ -78,7 +78,7 @@ class PauseStore(ManagedObject):
         short = shorten_reason(reason)
         for _ in range(_TRIES):
             found = await self.look()
-            if found.pause is not None and not found.nonsense:
+            if found.pause is not None and not found.is_invalid:
                 return found.pause
             wanted = PauseDetails(by, float(int(self._client.clock.now())), short)
             if await self._store(found, wanted, by):
@@ -121,7 +121,7 @@ class PauseStore(ManagedObject):
             return PauseState(PauseDetails(by, since, reason), *at)
         what = f"paused is {data['paused']!r}" if "paused" in data else "paused is missing"
         cure = "write true or false there, or use `rescheduler resume`"
-        return PauseState(PauseDetails("", since, f"{self} is invalid: {what}; {cure}"), *at, nonsense=True)
+        return PauseState(PauseDetails("", since, f"{self} is invalid: {what}; {cure}"), *at, is_invalid=True)
 
     def _contended(self) -> ClusterError:
         return ClusterError(f"{self} keeps changing; try again")

@@ -69,7 +69,7 @@ class WebhookSettings:
     """Seconds that the API server waits for an answer, 1 to 30."""
 
     @property
-    def unasked(self) -> frozenset[str]:
+    def all_excluded_namespaces(self) -> frozenset[str]:
         """Namespaces whose pods are excluded from the webhook.
 
         The controller's own namespace is one: its pods must be able to start without it. With a URL, the controller
@@ -89,7 +89,7 @@ class StoredSecret:
 
     data: Mapping[str, bytes]
     version: str
-    whole: Json
+    body: Json
 
 
 class SecretStore(ManagedObject):
@@ -100,14 +100,14 @@ class SecretStore(ManagedObject):
 
     async def read(self) -> StoredSecret | None:
         """Return the Secret, or None; ClusterError if it is not ours."""
-        whole = await self.fetch_ours()
-        if whole is None:
+        body = await self.fetch_ours()
+        if body is None:
             return None
         try:
-            data = {key: base64.b64decode(value, validate=True) for key, value in (whole.get("data") or {}).items()}
+            data = {key: base64.b64decode(value, validate=True) for key, value in (body.get("data") or {}).items()}
         except (binascii.Error, TypeError, ValueError) as error:
             raise self._malformed(error) from error
-        return StoredSecret(data, whole["metadata"]["resourceVersion"], whole)
+        return StoredSecret(data, body["metadata"]["resourceVersion"], body)
 
     async def create(self, data: Mapping[str, bytes]) -> bool:
         """Create the Secret; False if another writer was faster."""
@@ -117,7 +117,7 @@ class SecretStore(ManagedObject):
 
     async def replace(self, found: StoredSecret, data: Mapping[str, bytes]) -> bool:
         """Replace the data; False if the Secret is no longer what was found."""
-        return await self._write("PUT", found.whole | {"data": _encode(data)})
+        return await self._write("PUT", found.body | {"data": _encode(data)})
 
 
 def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
@@ -170,7 +170,7 @@ class WebhookConfiguration(ManagedObject):
             raise ClusterError(
                 f"{self} does not exist, and the controller may not create it; {cure} ({error.message})"
             ) from error
-        event = "webhook configuration repaired" if asks_us(found) else "webhook configuration filled"
+        event = "webhook configuration repaired" if has_our_webhook(found) else "webhook configuration filled"
         _log.info(event if found is not None else "webhook configuration created", name=self._settings.name)
         return True
 
@@ -179,7 +179,7 @@ class WebhookConfiguration(ManagedObject):
 
         The configuration itself stays, because the controller may lack the right to create it again.
         """
-        if not asks_us(found):
+        if not has_our_webhook(found):
             return False
         theirs = [each for each in found["webhooks"] if each.get("name") not in _OURS]
         body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": theirs}
@@ -194,7 +194,7 @@ class WebhookConfiguration(ManagedObject):
     def wanted(self, bundle: bytes | None) -> Json:
         """Return the desired configuration. It has all fields with defaults, so that it can be compared."""
         settings = self._settings
-        unasked = {"key": _NAMESPACE_NAME, "operator": "NotIn", "values": sorted(settings.unasked)}
+        excluded = {"key": _NAMESPACE_NAME, "operator": "NotIn", "values": sorted(settings.all_excluded_namespaces)}
         rule = {
             "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"],
             "scope": "Namespaced",
@@ -210,7 +210,7 @@ class WebhookConfiguration(ManagedObject):
             "timeoutSeconds": settings.timeout,
         }
         pods = {
-            "namespaceSelector": {"matchExpressions": [unasked]} if settings.unasked else {},
+            "namespaceSelector": {"matchExpressions": [excluded]} if settings.all_excluded_namespaces else {},
             "objectSelector": _with_probe(exists=False),
         }
         probe = {"namespaceSelector": {}, "objectSelector": _with_probe(exists=True)}
@@ -236,7 +236,7 @@ class WebhookConfiguration(ManagedObject):
         return {"service": service} | trusted
 
 
-def asks_us(found: Json | None) -> bool:
+def has_our_webhook(found: Json | None) -> bool:
     """Whether the configuration has a webhook of ours."""
     return any(_find_webhook(found or {}, name) for name in _OURS)
 

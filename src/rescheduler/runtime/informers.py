@@ -102,8 +102,8 @@ class Informers:
         ]
 
     def capture(self) -> Callable[[], ClusterSnapshot]:
-        """Capture the caches; the result builds the snapshot, in a thread if need be (see `ClusterCache.copied`)."""
-        copied, overlays = self.cache.copied(self.now()), tuple(self._overlays)
+        """Capture the caches; the result builds the snapshot, in a thread if need be (see `ClusterCache.capture`)."""
+        copied, overlays = self.cache.capture(self.now()), tuple(self._overlays)
 
         def whole() -> ClusterSnapshot:
             snapshot = copied()

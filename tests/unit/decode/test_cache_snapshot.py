@@ -21,7 +21,7 @@ def filled() -> ClusterCache:
 
 def test_what_changes_after_the_copy_was_taken_is_not_in_the_snapshot() -> None:
     cache = filled()
-    before, copied = cache.snapshot(NOW), cache.copied(NOW)
+    before, copied = cache.snapshot(NOW), cache.capture(NOW)
     cache.drop("Node", "a")
     cache.put("Pod", msgspec.json.encode(pod("r", "b")))
     cache.drop("Pod", ("shop", "p"))
