@@ -305,7 +305,7 @@ class CommandSender:
                 raise
             if _FINE.get(command.verb, {}).get(error.status or 0) == error.reason:
                 return None
-            refused = FailedCommand(error.status, error.reason, error.message, str(command))
+            refused = FailedCommand(error.status, error.reason, error.message)
             self.refused(command, refused)
             return refused
         return None

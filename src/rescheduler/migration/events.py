@@ -40,7 +40,7 @@ class ObjectEvent:
 def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, ...]:
     """The Events of a change of a migration; none if only its step changed."""
     if before.status.outcome != after.status.outcome:
-        return _not_worth_it(before.status, after)
+        return _describe_outcome(before.status, after)
     event = _describe(before.status, after)
     if event is None:
         return ()
@@ -54,7 +54,7 @@ def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, 
     return tuple(found)
 
 
-def _not_worth_it(before: MigrationStatus, after: PodMigration) -> tuple[ObjectEvent, ...]:
+def _describe_outcome(before: MigrationStatus, after: PodMigration) -> tuple[ObjectEvent, ...]:
     """The Events of a move by choice that was not worth it: on migration and workload, because the pod is gone."""
     was, now = before.outcome, after.status.outcome
     if now is None or not is_bad(now.verdict) or not is_by_choice(after):

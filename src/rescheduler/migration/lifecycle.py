@@ -182,7 +182,7 @@ class Lifecycle:
         if progress.phase is not Phase.IN_PROGRESS or progress.method is None:
             return Transition(progress)
         if progress.step == ROLL_BACK:
-            return self._rolled_back(context)
+            return self._continue_rollback(context)
         timeout = context.migration.spec.timeout or self._settings.timeout
         overdue = progress.start_time is not None and context.now - progress.start_time > timeout
         return self._walk(context, self._steps[progress.method], overdue=overdue)
@@ -210,18 +210,18 @@ class Lifecycle:
         progress = context.migration.status
         at = names.index(progress.step) if progress.step in names else -1
         if at < 0:
-            at, context = 0, _entered(context, steps[0])
+            at, context = 0, _enter(context, steps[0])
         while True:
             step, progress = steps[at], context.migration.status
             match step.look(context):
                 case Done(said):
-                    context = _remarked(context, said) if said else context
+                    context = _add_remark(context, said) if said else context
                     if at + 1 == len(steps):
-                        return Transition(self._completed(context))
+                        return Transition(self._complete(context))
                     at += 1
                     if not steps[at].needs <= context.seen.parts:
                         return Transition(progress, wait=0.0)  # looked at again, with what the next step goes by
-                    context = _entered(context, steps[at])
+                    context = _enter(context, steps[at])
                 case Do(commands):
                     refused, late = context.seen.refused, overdue and step.name not in _CLOSING
                     message = f"{commands[0].why}: {refused.message}" if refused else commands[0].why
@@ -235,7 +235,7 @@ class Lifecycle:
                 case GiveUp() as why:
                     return self._give_up(context, why)
 
-    def _completed(self, context: StepContext) -> MigrationStatus:
+    def _complete(self, context: StepContext) -> MigrationStatus:
         progress = context.migration.status
         name = progress.replacement.name if progress.replacement is not None else ""
         found = next((pod for pod in context.seen.marked if pod["metadata"]["name"] == name), None)
@@ -263,7 +263,7 @@ class Lifecycle:
         )  # fmt: skip
         return Transition(rolled)
 
-    def _rolled_back(self, context: StepContext) -> Transition:
+    def _continue_rollback(self, context: StepContext) -> Transition:
         progress = context.migration.status
         match roll_back(context):
             case Do(commands):
@@ -275,18 +275,18 @@ class Lifecycle:
         return Transition(structs.replace(progress, phase=Phase.FAILED, step="", completion_time=context.now))
 
 
-def _entered(context: StepContext, step: Step) -> StepContext:
+def _enter(context: StepContext, step: Step) -> StepContext:
     progress = structs.replace(step.enter(context), step=step.name, step_time=context.now, message="")
-    return _with(context, progress)
+    return _replace_status(context, progress)
 
 
-def _remarked(context: StepContext, said: str) -> StepContext:
+def _add_remark(context: StepContext, said: str) -> StepContext:
     """The context with an addition to the final message."""
     progress = context.migration.status
-    return _with(context, structs.replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
+    return _replace_status(context, structs.replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
 
 
-def _with(context: StepContext, progress: MigrationStatus) -> StepContext:
+def _replace_status(context: StepContext, progress: MigrationStatus) -> StepContext:
     """The context with other progress; a refusal of the last step does not apply to this one."""
     seen = context.seen
     if progress.step != context.migration.status.step and seen.refused is not None:

@@ -47,7 +47,6 @@ class FailedCommand:
     code: int | None
     reason: str
     message: str
-    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,6 @@ class Observation:
     temporary_budget: Json | None = None
     services: tuple[Json, ...] = ()
     target: Json | None = None
-    misfit: str = ""
-    """Why the pod would not fit on its target as things are now."""
     members: tuple[PodMigration, ...] = ()
     """The other migrations of the proposal."""
     rivals: tuple[PodMigration, ...] = ()
@@ -172,15 +169,15 @@ def describe_unready(pod: Json) -> str:
     """Describe a pod that is not Ready yet: which, where and why."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node:
-        return _joined(f"{name} has no node yet", find_condition(pod, "PodScheduled").get("message", ""))
+        return _join(f"{name} has no node yet", find_condition(pod, "PodScheduled").get("message", ""))
     waiting = next((each for each in container_statuses(pod) if "waiting" in (each.get("state") or {})), None)
     if waiting is None:
-        return _joined(f"{name} is not Ready on {node} yet", find_condition(pod, "Ready").get("message", ""))
+        return _join(f"{name} is not Ready on {node} yet", find_condition(pod, "Ready").get("message", ""))
     why = waiting["state"]["waiting"]
-    return _joined(f"{name} is not Ready on {node} yet", waiting["name"], why.get("reason", ""), why.get("message", ""))
+    return _join(f"{name} is not Ready on {node} yet", waiting["name"], why.get("reason", ""), why.get("message", ""))
 
 
-def _joined(*said: str) -> str:
+def _join(*said: str) -> str:
     return ": ".join(filter(None, said))
 
 
@@ -211,7 +208,7 @@ def target_problem(context: StepContext) -> str:
     return ""
 
 
-def _ails(context: StepContext) -> bool:
+def _is_failing(context: StepContext) -> bool:
     """Whether the original is not Ready because a container of it crashes or cannot start."""
     original = context.original
     if original is None or ready_seconds(original, context.now) is not None:
@@ -227,7 +224,7 @@ def unready_sibling(context: StepContext) -> str:
     A pod that crashes may always go: it serves no requests, and the others may wait for it.
     """
     controller = context.seen.controller
-    if controller is None or controller["kind"] != "StatefulSet" or _ails(context):
+    if controller is None or controller["kind"] != "StatefulSet" or _is_failing(context):
         return ""
     title, wanted = f"StatefulSet {controller['metadata']['name']}", controller["spec"].get("replicas", 1)
     if len(context.seen.siblings) < wanted:

@@ -205,7 +205,7 @@ def find_violations(view: View) -> list[AntiAffinityViolation]:
         matched = view.feasibility.matching.staying_pods(subjects)
         rule = f"pods with {subjects.selector}" if subjects.selector.requirements else "all pods"
         for bearing, shunned in _find_in_domains(view, key, np.concatenate(owners), matched):
-            stand, near = _staying(view, bearing), _staying(view, shunned)
+            stand, near = _find_staying(view, bearing), _find_staying(view, shunned)
             if stand and near and len(stand | near) > 1:
                 found.append(AntiAffinityViolation(f"{rule} in the same {key}", stand, near))
     return found
@@ -246,5 +246,5 @@ def _by_domain(view: View, domains: Indexes, pods: Indexes) -> tuple[Indexes, In
     return pods[places >= 0], places[places >= 0]
 
 
-def _staying(view: View, pods: list[int]) -> set[int]:
+def _find_staying(view: View, pods: list[int]) -> set[int]:
     return {pod for pod in pods if view.pods[pod].node and not view.pods[pod].deleting}

@@ -121,7 +121,7 @@ class TakeTurn(Step):
             return POD_GONE
         for rival in _rivals(context):
             waits = rival.status.step == self.name
-            if rival.status.step in _TURN or (waits and _began(rival) < _began(context.migration)):
+            if rival.status.step in _TURN or (waits and _start_order(rival) < _start_order(context.migration)):
                 return Wait(f"migration {rival.name} is evicting a pod of the same controller")
         obstacle = eviction_obstacle(context)
         return Wait(obstacle) if obstacle else Done()
@@ -320,13 +320,13 @@ def _ahead(context: StepContext) -> str:
     """The migration that goes first if two have their turn, such as after a change of leaders."""
     there = {pod["metadata"]["uid"] for pod in context.seen.siblings if not is_terminating(pod)}
     for rival in _rivals(context):
-        first = rival.status.pod_uid not in there or _began(rival) < _began(context.migration)
+        first = rival.status.pod_uid not in there or _start_order(rival) < _start_order(context.migration)
         if rival.status.step == AwaitRebuilt.name or (rival.status.step == Evict.name and first):
             return rival.name
     return ""
 
 
-def _began(migration: PodMigration) -> tuple[float, str]:
+def _start_order(migration: PodMigration) -> tuple[float, str]:
     return migration.status.start_time or 0.0, migration.name
 
 
@@ -347,7 +347,7 @@ def find_rebuilt(context: StepContext) -> Json | None:
         and (not led or prefers(pod, progress.target))  # else the preference was taken back before a pod came
     ]
     ours = [pod for pod in young if labels.MIGRATION_ID in labels_of(pod)]  # labelled by the webhook
-    return max(ours or young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
+    return max(ours or young, key=lambda pod: (_read_creation(pod), pod["metadata"]["name"]), default=None)
 
 
 def find_replacement(context: StepContext) -> Json | None:
@@ -373,7 +373,7 @@ def _label_origin(context: StepContext, pod: Json | None) -> list[Command]:
     return [commands.patch(pod, changes, "label it with its origin")]
 
 
-def _created(pod: Json) -> float:
+def _read_creation(pod: Json) -> float:
     return datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
 
 
