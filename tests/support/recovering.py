@@ -102,14 +102,11 @@ class Recovering:
         self._started = 0
 
     @contextlib.contextmanager
-    def run(
-        self, *, recovery: Mapping[str, Any] = QUICK, steering: str = "prefer", **fields: Any
-    ) -> Iterator[Controller]:
+    def run(self, *, recovery: Mapping[str, Any] = QUICK) -> Iterator[Controller]:
         """A controller that is in force: the API server asks its webhook, and the scheduler its extender."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.at_home())
-            fields = {"webhook": {"steering": steering}, "recovery": recovery} | fields
-            controller = stack.enter_context(self.replica(**fields)).controller
+            controller = stack.enter_context(self.replica(recovery=recovery)).controller
             if self._webhook:
                 until("the webhook is asked", lambda: is_in_force(controller), [controller])
             if self._extender:
