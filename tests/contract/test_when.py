@@ -122,7 +122,7 @@ async def test_no_more_begin_within_an_hour_than_may_and_a_new_leader_has_not_fo
         assert one.status.phase is Phase.COMPLETED
         assert leader.hours.needed(leader.client.clock.now()) == {(web.name, "one")}
     async with leading(web, Wanted(timing=hours)) as leader:
-        assert leader.hours.room() == 0
+        assert leader.hours.room()[0] == 0
         two = await leader.ends(await leader.store.create(planned(web, "two", second, nodes)))
         assert two.status.phase is Phase.FAILED
         assert two.status.message.startswith("1 move has begun within the hour, and 1 may (when.movesPerHour)")

@@ -326,13 +326,13 @@ class PlanningLoop:
         if config is not context.live.config:
             _log.info("no migrations created", why="the configuration has changed during planning")
             return None
-        closed = self._windows.why_closed()
+        room, hindrance = self._windows.room()
         terms = OrderTerms(
             config.fields.approval,
             most=policy.max_reschedule_pods,
             waiting=sum(each.awaits_approval for each in context.informers.migrations.active()),
-            hourly=0 if closed else self._windows.room(),
-            hindrance=closed or self._windows.why_limited(),
+            hourly=room,
+            hindrance=hindrance,
             timed=policy.when.limits,
         )
         with context.metrics.plans.phase("order"):

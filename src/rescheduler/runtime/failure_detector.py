@@ -17,7 +17,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.record_owner import CONTROLLERS, RecordOwnerKey, asks_for_retries, is_known_above, workload_of
 from rescheduler.model import labels
-from rescheduler.model.json import Json
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.time import format_instant
 
@@ -99,8 +99,6 @@ _REST = 1.0  # seconds at least between two scans of all pods
 _SHARE = 20.0  # … and this many times as long as a scan took
 _SLICE = 5_000  # rows; then other tasks get a turn
 
-PodKey = tuple[str, str]
-
 
 class _Notes(NamedTuple):
     """The annotations of a workload that concern recovery."""
@@ -140,9 +138,9 @@ class FailureDetector:
         self._new_nodes: set[str] = set()
         self._new_workloads: set[RecordOwnerKey] = set()
         """Workloads whose pods must be scanned."""
-        self._unclaimed: defaultdict[RecordOwnerKey, set[PodKey]] = defaultdict(set)
+        self._unclaimed: defaultdict[RecordOwnerKey, set[ObjectKey]] = defaultdict(set)
         """Pods whose controller is not in the cache yet, because kinds are watched one by one."""
-        self._suspected: dict[PodKey, RecordOwnerKey] = {}
+        self._suspected: dict[ObjectKey, RecordOwnerKey] = {}
         """Pods that were reported: the record may wait for them to go."""
         self._wake = asyncio.Event()
         self._restart = False
@@ -246,7 +244,7 @@ class FailureDetector:
         elif kind in WORKLOADS:
             self._workload_changed(key)
 
-    def _pod_changed(self, key: PodKey) -> None:
+    def _pod_changed(self, key: ObjectKey) -> None:
         pod: Pod | None = self._cache.row("Pod", key)
         if pod is None:
             self._cancel_timer(key)
@@ -273,19 +271,19 @@ class FailureDetector:
             due = (pod.created if pod.created is not None else self._now()) + self._live.recovery().start_timeout
             self._start_timer(key, due, lambda: self._not_started(key))
 
-    def _look_at(self, holder: RecordOwnerKey, pod: PodKey) -> None:
+    def _look_at(self, holder: RecordOwnerKey, pod: ObjectKey) -> None:
         """Report a workload because of a pod; it is reported again when the pod is gone."""
         self._suspected[pod] = holder
         self._suspect(holder)
 
-    def _await_controller(self, key: PodKey, controller: RecordOwnerKey) -> None:
+    def _await_controller(self, key: ObjectKey, controller: RecordOwnerKey) -> None:
         """Look at a pod again when its controller is cached, if the controller is missing now."""
         if controller[0] in CONTROLLERS and self._cache.row(controller[0], controller) is None:
             if len(self._unclaimed) > _MOST:
                 self._unclaimed.clear()  # a Job of another API group is never cached
             self._unclaimed[controller].add(key)
 
-    def _not_started(self, key: PodKey) -> None:
+    def _not_started(self, key: ObjectKey) -> None:
         """Report a pod that was created too long ago; recovery checks when it came to its node."""
         pod: Pod | None = self._cache.row("Pod", key)
         holder = self.holder(pod) if pod is not None else None

@@ -85,29 +85,22 @@ class TimeWindows:
             self._note(migration)
         migrations.listen(self._changed)
 
-    def why_closed(self) -> str:
-        """Why no optional move may start now; empty if a window is open, or none is configured."""
-        held = self._find_closed(self._now())
-        return held.reason if held is not None else ""
+    def room(self) -> tuple[int | None, str]:
+        """How many optional moves may be created now (None: any number), and why no more.
 
-    def room(self) -> int | None:
-        """How many optional moves may be created now; None means no limit. Plans keep the limits of namespaces."""
-        most = self._live.policy().when.moves_per_hour
+        Plans keep the limits of namespaces.
+        """
+        now, most = self._now(), self._live.policy().when.moves_per_hour
+        if (closed := self._find_closed(now)) is not None:
+            return 0, closed.reason
         if most is None:
-            return None
-        return max(0, most - len({*self._starts_within_hour(self._now()), *self._list_ordered()}))
-
-    def why_limited(self) -> str:
-        """Why no more optional moves may be created than there is room for; empty without a limit."""
-        most, room = self._live.policy().when.moves_per_hour, self.room()
-        if most is None or room is None:
-            return ""
-        if room:
-            return f"only {room} more may begin within the hour ({_IN_ALL})"
-        begun = self._starts_within_hour(self._now())
+            return None, ""
+        begun, ordered = self._starts_within_hour(now), set(self._list_ordered())
+        if (room := most - len(begun.keys() | ordered)) > 0:
+            return room, f"only {room} more may begin within the hour ({_IN_ALL})"
         hour = _HourlyLimit(_IN_ALL, most, 1, tuple(begun.values()))
-        reason, full = hour.describe(len(set(self._list_ordered()) - begun.keys())), hour.hold()
-        return reason if full is None else f"{reason}: none before {format_instant(full.until)}"
+        reason, full = hour.describe(len(ordered - begun.keys())), hour.hold()
+        return 0, reason if full is None else f"{reason}: none before {format_instant(full.until)}"
 
     def check(self, migration: PodMigration) -> Hold | None:
         """Why a pending migration may not start yet; None if it may."""
