@@ -153,7 +153,7 @@ def keep_known_fields(data: Mapping[str, object], model: Model, findings: list[F
         loc = (*at, name)
         if name not in fields:
             allowed = f"allowed here: {', '.join(fields)}" if fields else "no fields are allowed here"
-            from rescheduler.convert.reference import suggest_field  # noqa: PLC0415 - only mistakes need other tools' tables
+            from rescheduler.convert.convert import suggest_field  # noqa: PLC0415 - only mistakes need other tools' tables
 
             meant = suggest_field(name, fields) or hint(name, fields) or ";"
             findings.append(Finding(loc, f"is not a known field{meant} {allowed}"))
@@ -426,7 +426,7 @@ class _Checking:
 
     def _unknown(self, name: str) -> str:
         listed = f"known: {', '.join(sorted(self.known))}" if self.known else "none are known"
-        from rescheduler.convert.reference import suggest_strategy  # noqa: PLC0415 - only mistakes need the tables
+        from rescheduler.convert.convert import suggest_strategy  # noqa: PLC0415 - only mistakes need the tables
 
         meant = suggest_strategy(name, self.known) or hint(name, self.known) or ";"
         return f"{quote(name)} is not a known strategy{meant} {listed}"

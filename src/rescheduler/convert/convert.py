@@ -4,7 +4,8 @@ A policy may be a document of its own, or carried by a ConfigMap, a list, or val
 have it under `deschedulerPolicy`, without apiVersion and kind, and may be within the object that installs the chart:
 Flux's HelmRelease, Argo CD's Application. Everything else in the file is named in a note.
 
-The result never moves more than the input: what is not understood disables its strategy, or all moves.
+The result never moves more than the input: what is not understood disables its strategy, or all moves. The same tables
+say what is meant when a name of another tool is in a configuration of ours.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from rescheduler.config.errors import ConfigErrors, Finding, InvalidError, Loc, 
 from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND, SCHEDULER_VERSIONS, recognise
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, Fields, PluginArgs
 from rescheduler.config.validate import Known, check, fields_by_name
+from rescheduler.convert import descheduler_plugins, koordinator
 from rescheduler.convert.builder import ConfigBuilder, Path, Remark, RemarkKind
-from rescheduler.convert.descheduler import convert_policy
-from rescheduler.convert.koordinator import convert_koordinator
+from rescheduler.convert.descheduler import TOP, convert_policy
 from rescheduler.convert.values import InputValue, Option, duration
 from rescheduler.model.fields import quote
 
@@ -62,7 +63,7 @@ def convert_text(text: str, source: str, known: Known) -> Conversion:
     if kind == _DESCHEDULER:
         convert_policy(builder, policy.item)
     elif kind == _KOORDINATOR:
-        convert_koordinator(builder, policy.item)
+        koordinator.convert_koordinator(builder, policy.item)
     else:
         tool, wrong = _convert_scheduler_config(builder, policy.item)
         if wrong:
@@ -463,3 +464,39 @@ def _format_key(name: str) -> str:
 
 def _format_comment(text: str, indent: str) -> Iterator[str]:
     yield from textwrap.wrap(text, _WIDEST, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+
+
+_PLUGINS = (*descheduler_plugins.PLUGINS, *koordinator.PLUGINS)
+_BESIDES = {"LowNodeUtilization": ("LoadBalancing",)}
+STRATEGIES = {
+    plugin.name: (plugin.strategy, *_BESIDES.get(plugin.name, ()))
+    for plugin in _PLUGINS
+    if plugin.strategy and plugin.strategy != plugin.name
+}
+"""Our strategies by the plugin's name."""
+
+
+def _collect_fields() -> dict[str, list[str]]:
+    found = {"resourceWeights": ["weights"]}
+    plugins = (*_PLUGINS, descheduler_plugins.EVICTOR)
+    for option in (*(each for plugin in plugins for each in plugin.options), *TOP):
+        for path in option.here:
+            if (name := path.rpartition(".")[2]) != option.name:
+                found.setdefault(option.name, []).append(name)
+    return found
+
+
+FIELDS = _collect_fields()
+"""Our fields by the option's name."""
+
+
+def suggest_field(name: str, fields: Collection[str]) -> str:
+    """Return `, here it is maxAge;` if an option of another tool has this name, and a counterpart among the fields."""
+    ours = [each for each in dict.fromkeys(FIELDS.get(name, ())) if each in fields]
+    return f", here it is {' and '.join(ours)};" if ours else ""
+
+
+def suggest_strategy(name: str, known: Collection[str]) -> str:
+    """Return `, here it is NodeTaints;` if a plugin of another tool has this name, and a known counterpart."""
+    ours = [each for each in STRATEGIES.get(name, ()) if each in known]
+    return f", here it is {' and '.join(ours)};" if ours else ""

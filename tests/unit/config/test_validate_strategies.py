@@ -7,7 +7,7 @@ import pytest
 from rescheduler.config.loader import load, override
 from rescheduler.config.schema import Fields
 from rescheduler.config.validate import Model, fields_by_name, nested_model
-from rescheduler.convert.reference import FIELDS, STRATEGIES
+from rescheduler.convert.convert import FIELDS, STRATEGIES
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import errors_of, native
 
