@@ -77,7 +77,7 @@ class VanishedPods:
 
     def of(self, owners: Collection[str]) -> list[VanishedPod]:
         """The pods of these controllers, by UID."""
-        return [fall for fall in self._remembered.values() if fall.owner.uid in owners]
+        return [each for each in self._remembered.values() if each.owner.uid in owners]
 
     def settle(self, uids: Iterable[str]) -> None:
         """Forget these pods for good."""
