@@ -78,7 +78,7 @@ class RecentFailures:
         oldest = self._now() - JUST_NOW
         yield from (failure for failure in self._by_owner.get((namespace, owner), {}).values() if failure.seen > oldest)
 
-    def changed(self, key: ObjectKey) -> None:
+    def update(self, key: ObjectKey) -> None:
         """Update a pod that has changed or gone."""
         row: Pod | None = self._cache.row("Pod", key)
         failure = self._read_failure(row) if row is not None and row.phase == "Failed" else None
@@ -137,7 +137,7 @@ def find_record_owner(new_pod: NewPod, cache: ClusterCache) -> FailureRecordOwne
         return FailureRecordOwner("Pod", new_pod.name or new_pod.generate_name, notes, asked)
     namespace = new_pod.namespace
     controller = top = workload_of(cache, namespace, owner)
-    above = controller.owner if controller is not None else _guessed_above(new_pod, cache)
+    above = controller.owner if controller is not None else _guess_above(new_pod, cache)
     if controller is not None:
         asked = asked or asks_for_retries(controller.annotations)
     if above is not None and is_known_above(cache, namespace, owner.kind, above):
@@ -147,7 +147,7 @@ def find_record_owner(new_pod: NewPod, cache: ClusterCache) -> FailureRecordOwne
     return FailureRecordOwner(top.kind, top.name, top.annotations, asked or asks_for_retries(top.annotations))
 
 
-def _guessed_above(new_pod: NewPod, cache: ClusterCache) -> Owner | None:
+def _guess_above(new_pod: NewPod, cache: ClusterCache) -> Owner | None:
     """Guess the owner of a controller that is not cached yet, by what Deployments and CronJobs add to the name."""
     owner = new_pod.owner
     if owner is None:
@@ -180,7 +180,7 @@ class NodeMatcher:
         left, cost = _MOST, _cost(row, volumes)
         for name in names:
             node: Node | None = self._cache.row("Node", name)
-            if node is not None and _suits(row, node, volumes):
+            if node is not None and _accepts(row, node, volumes):
                 return True
             left -= cost
             if left < 0:
@@ -203,21 +203,21 @@ def _cost(pod: Pod, volumes: tuple[tuple[NodeTerm, ...], ...]) -> int:
     return 1 + len(terms) + asked + len(pod.shape.node_selector) + len(pod.shape.tolerations)
 
 
-def _suits(pod: Pod, node: Node, volumes: tuple[tuple[NodeTerm, ...], ...]) -> bool:
+def _accepts(pod: Pod, node: Node, volumes: tuple[tuple[NodeTerm, ...], ...]) -> bool:
     shape = pod.shape
     return (
         all(node.labels.get(key) == value for key, value in shape.node_selector)
-        and (shape.node_affinity is None or _is_meant(node, shape.node_affinity))
-        and all(_is_meant(node, terms) for terms in volumes)
-        and not any(_keeps_off(taint) and not shape.tolerates(taint) for taint in node.taints)
+        and (shape.node_affinity is None or _matches_any(node, shape.node_affinity))
+        and all(_matches_any(node, terms) for terms in volumes)
+        and not any(_repels(taint) and not shape.tolerates(taint) for taint in node.taints)
     )
 
 
-def _is_meant(node: Node, terms: tuple[NodeTerm, ...]) -> bool:
+def _matches_any(node: Node, terms: tuple[NodeTerm, ...]) -> bool:
     return any(term.matches(node.labels, node.name) for term in terms)
 
 
-def _keeps_off(taint: Taint) -> bool:
+def _repels(taint: Taint) -> bool:
     return taint.effect in ("NoSchedule", "NoExecute")
 
 
@@ -251,23 +251,23 @@ class PlacementAdvisor:
         """By migration, the pods with its labels, and their UIDs."""
         self._migrations: dict[ObjectKey, ObjectKey] = {}
         for node in cache.rows("Node"):
-            self._changed("Node", node.name, "")
+            self._update("Node", node.name, "")
         for pod in cache.rows("Pod"):
-            self._changed("Pod", (pod.namespace, pod.name), "")
-        cache.listen(self._changed)
+            self._update("Pod", (pod.namespace, pod.name), "")
+        cache.listen(self._update)
 
     def advise(self, new_pod: NewPod) -> PlacementAdvice:
         """Say where a pod is expected and which nodes it should avoid; nothing about pods that we place ourselves."""
         if labels.PLACEHOLDER in new_pod.labels or labels.WITHHELD in new_pod.annotations:
             return NO_ADVICE
-        expected, avoid = self._expected(new_pod), self._avoid(new_pod)
+        expected, avoid = self._find_expected(new_pod), self._find_avoided(new_pod)
         return PlacementAdvice(expected, avoid) if expected is not None or avoid else NO_ADVICE
 
     def leaves_any(self, avoid: Collection[str], pod: Raw) -> bool:
         """Whether a pod that avoids these nodes matches any other node, with or without room now."""
         return self._matcher.has_any(pod, (name for name in self._open if name not in avoid))
 
-    def _expected(self, new_pod: NewPod) -> ExpectedMove | None:
+    def _find_expected(self, new_pod: NewPod) -> ExpectedMove | None:
         owner = new_pod.owner
         if owner is None or not owner.uid:
             return None
@@ -290,15 +290,15 @@ class PlacementAdvisor:
             migration=found.name,
             source=progress.source,
             target=progress.target,
-            target_host=self._host(progress.target),
-            source_host=self._host(progress.source),
+            target_host=self._find_host(progress.target),
+            source_host=self._find_host(progress.source),
             strategy=order.strategy,
             original_uid=progress.pod_uid,
             original_name=order.pod.name,
             gate=self._gate and progress.replacement is None,
         )
 
-    def _host(self, name: str) -> str:
+    def _find_host(self, name: str) -> str:
         """Get a node's hostname label, which preferences use; it may differ from its name."""
         row: Node | None = self._cache.row("Node", name)
         return row.labels.get(HOSTNAME, "") if row is not None else ""
@@ -315,7 +315,7 @@ class PlacementAdvisor:
         mine = (new_pod.namespace, new_pod.name)
         return all(uid == progress.pod_uid or key == mine for key, uid in others.items())
 
-    def _avoid(self, new_pod: NewPod) -> Mapping[str, str]:
+    def _find_avoided(self, new_pod: NewPod) -> Mapping[str, str]:
         if new_pod.labels.get(labels.RESCHEDULING) == "disabled":
             return {}
         holder = find_record_owner(new_pod, self._cache)
@@ -323,7 +323,7 @@ class PlacementAdvisor:
             return {}
         failures: dict[str, NodeFailure] = {}
         if holder.record:
-            known = _record(holder.record).get(record.entry_name(holder.kind, new_pod.name, ""))
+            known = _parse_record(holder.record).get(record.entry_name(holder.kind, new_pod.name, ""))
             if known is not None and not _is_of_another_template(known, holder, new_pod):
                 failures = known.recent_failures(self._now(), self._recovery().forget_after)
         if holder.retries and new_pod.owner is not None:
@@ -336,9 +336,9 @@ class PlacementAdvisor:
             return {}  # rather none than all; the leader clears the record then
         return _format_reasons(holder, failures)
 
-    def _changed(self, kind: str, key: Any, _version: str) -> None:
+    def _update(self, kind: str, key: Any, _version: str) -> None:
         if kind == "Pod":
-            self._recent.changed(key)
+            self._recent.update(key)
             self._update_label(key)
         elif kind == "Node":
             row: Node | None = self._cache.row("Node", key)
@@ -349,7 +349,7 @@ class PlacementAdvisor:
 
     def _update_label(self, key: ObjectKey) -> None:
         row: Pod | None = self._cache.row("Pod", key)
-        before, now = self._migrations.pop(key, None), _migration_of(row)
+        before, now = self._migrations.pop(key, None), _find_migration(row)
         if before is not None:
             self._labelled[before].pop(key)
             if not self._labelled[before]:
@@ -394,7 +394,7 @@ def _is_open(node: Node) -> bool:
     return node.ready and not node.problem and not shut
 
 
-def _migration_of(row: Pod | None) -> ObjectKey | None:
+def _find_migration(row: Pod | None) -> ObjectKey | None:
     """Get the running migration that a pod is labelled for."""
     if row is None or row.deleting or row.finished or labels.MIGRATION_ID not in row.labels:
         return None
@@ -403,13 +403,13 @@ def _migration_of(row: Pod | None) -> ObjectKey | None:
     return row.namespace, row.labels[labels.MIGRATION_ID]
 
 
-def _record(text: str) -> Record:
+def _parse_record(text: str) -> Record:
     """Parse a record; one that is longer than an annotation may be is never ours."""
-    return _read(text) if len(text) <= _LONGEST_RECORD else {}
+    return _parse_cached(text) if len(text) <= _LONGEST_RECORD else {}
 
 
 @lru_cache(maxsize=_RECORDS_KEPT)
-def _read(text: str) -> Record:
+def _parse_cached(text: str) -> Record:
     """Parse the record in an annotation; an invalid one is reported by the leader and ignored here."""
     try:
         return record.parse_record(text)

@@ -39,7 +39,7 @@ def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Ke
     key = ec.generate_private_key(ec.SECP256R1())
     # Each has a subject of its own: where two are trusted, a client must not confuse them.
     serial = x509.random_serial_number()
-    subject = _named(f"{name} {serial % 16**8:08x}")
+    subject = _make_name(f"{name} {serial % 16**8:08x}")
     end = datetime.fromtimestamp(now, UTC) + life
     builder = x509.CertificateBuilder().subject_name(subject).serial_number(serial).not_valid_after(end)
     return _issue(builder, key, subject, key, now)
@@ -47,30 +47,30 @@ def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Ke
 
 def new_serving(authority: KeyPair, names: Iterable[str], now: float, life: timedelta = SERVING_LIFE) -> KeyPair:
     """Make a serving certificate for these DNS names and IP addresses; it expires no later than its authority."""
-    issuer, issuer_key = _first(authority.certificate), _key(authority.key)
+    issuer, issuer_key = _parse_first(authority.certificate), _parse_key(authority.key)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise CertificateError("the authority's key is not ours: it is no ECDSA key")
     builder = (
         x509.CertificateBuilder()
-        .subject_name(_named("kube-rescheduler webhook"))
+        .subject_name(_make_name("kube-rescheduler webhook"))
         .serial_number(x509.random_serial_number())
         .not_valid_after(min(datetime.fromtimestamp(now, UTC) + life, issuer.not_valid_after_utc))
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_make_general_name(name) for name in names]), critical=False)
     )
     return _issue(builder, ec.generate_private_key(ec.SECP256R1()), issuer.subject, issuer_key, now)
 
 
 def check(pair: KeyPair) -> None:
     """Raise CertificateError if a pair cannot be served: no PEM, or the key of another certificate."""
-    if _first(pair.certificate).public_key() != _key(pair.key).public_key():
+    if _parse_first(pair.certificate).public_key() != _parse_key(pair.key).public_key():
         raise CertificateError("the key is not the certificate's")
 
 
 def names_of(certificate: bytes) -> frozenset[str]:
     """List the DNS names and IP addresses of a certificate."""
     try:
-        found = _first(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = _parse_first(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return frozenset()
     addresses = (str(each) for each in found.get_values_for_type(x509.IPAddress))
@@ -79,25 +79,25 @@ def names_of(certificate: bytes) -> frozenset[str]:
 
 def issued_at(certificate: bytes) -> float:
     """When one of our certificates was made."""
-    return (_first(certificate).not_valid_before_utc + SKEW).timestamp()
+    return (_parse_first(certificate).not_valid_before_utc + SKEW).timestamp()
 
 
 def ends_at(certificate: bytes) -> float:
     """When it ends."""
-    return _first(certificate).not_valid_after_utc.timestamp()
+    return _parse_first(certificate).not_valid_after_utc.timestamp()
 
 
 def is_due(certificate: bytes, now: float) -> bool:
     """Whether it is time for a new one: a third of its life is left, or less, or it is not valid yet."""
-    found = _first(certificate)
+    found = _parse_first(certificate)
     begin, end = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
     return now < begin or now >= end - (end - begin) / 3
 
 
 def is_signed_by(certificate: bytes, authority: bytes) -> bool:
     """Whether the certificate was signed by one of these authorities."""
-    found = _first(certificate)
-    return any(_signs(issuer, found) for issuer in split(authority))
+    found = _parse_first(certificate)
+    return any(_has_signed(issuer, found) for issuer in split(authority))
 
 
 def split(bundle: bytes) -> list[x509.Certificate]:
@@ -125,7 +125,7 @@ def valid_at(bundle: bytes, now: float) -> bytes:
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in kept)
 
 
-def _signs(issuer: x509.Certificate, found: x509.Certificate) -> bool:
+def _has_signed(issuer: x509.Certificate, found: x509.Certificate) -> bool:
     try:
         found.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -133,14 +133,14 @@ def _signs(issuer: x509.Certificate, found: x509.Certificate) -> bool:
     return True
 
 
-def _first(pem: bytes) -> x509.Certificate:
+def _parse_first(pem: bytes) -> x509.Certificate:
     found = split(pem)
     if not found:
         raise CertificateError("holds no PEM certificate")
     return found[0]
 
 
-def _key(pem: bytes) -> types.PrivateKeyTypes:
+def _parse_key(pem: bytes) -> types.PrivateKeyTypes:
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except TypeError as error:
@@ -149,11 +149,11 @@ def _key(pem: bytes) -> types.PrivateKeyTypes:
         raise CertificateError(f"holds no usable PEM key ({error})") from error
 
 
-def _named(common_name: str) -> x509.Name:
+def _make_name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
 
 
-def _general(name: str) -> x509.GeneralName:
+def _make_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:

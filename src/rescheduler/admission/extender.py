@@ -68,16 +68,16 @@ class Extender:
     def filter(self, body: bytes) -> bytes:
         """Answer ExtenderArgs with an ExtenderFilterResult."""
         asked = _read(body)
-        refused = self._or_none(self._refused, asked)
-        return _filtered(asked, refused or {})
+        refused = self._try(self._find_refused, asked)
+        return _encode_result(asked, refused or {})
 
     def prioritize(self, body: bytes) -> bytes:
         """Answer ExtenderArgs with a HostPriorityList."""
         asked = _read(body)
-        scores = self._or_none(self._scores, asked) or {}
+        scores = self._try(self._compute_scores, asked) or {}
         return msgspec.json.encode([_Score(name, scores.get(name, _BETWEEN)) for name in asked.names])
 
-    def _refused(self, asked: _ExtenderRequest) -> Mapping[str, str]:
+    def _find_refused(self, asked: _ExtenderRequest) -> Mapping[str, str]:
         avoid = self._advice(asked.new_pod).avoid
         refused = {name: avoid[name] for name in asked.names if name in avoid} if avoid else {}
         if not all(name in refused for name in asked.names):
@@ -86,10 +86,10 @@ class Extender:
             # A nominated node is sent alone, and all others come next; or others have no room now, which preemption or
             # time may change. Going back to where it failed would only use up its retries.
             return refused
-        self._report(asked.new_pod, _all_refused(refused))
+        self._report(asked.new_pod, _explain_refusals(refused))
         return {}
 
-    def _scores(self, asked: _ExtenderRequest) -> Mapping[str, int]:
+    def _compute_scores(self, asked: _ExtenderRequest) -> Mapping[str, int]:
         advice = self._advice(asked.new_pod)
         scores = dict.fromkeys(advice.avoid, _LOWEST)
         if advice.expected is not None:
@@ -101,7 +101,7 @@ class Extender:
     def _advice(self, new_pod: NewPod) -> PlacementAdvice:
         return NO_ADVICE if new_pod.namespace in self._excluded() else self._advisor.advise(new_pod)
 
-    def _or_none(self, decide: Callable[[_ExtenderRequest], T], asked: _ExtenderRequest) -> T | None:
+    def _try(self, decide: Callable[[_ExtenderRequest], T], asked: _ExtenderRequest) -> T | None:
         try:
             return decide(asked)
         except Exception:  # noqa: BLE001 - an internal error must never keep a pod from being placed
@@ -110,12 +110,12 @@ class Extender:
             return None
 
 
-def _all_refused(refused: Mapping[str, str]) -> str:
+def _explain_refusals(refused: Mapping[str, str]) -> str:
     some = ", ".join(sorted(refused)[:5]) + (", …" if len(refused) > 5 else "")
     return f"pods like it failed on every node that it could go to ({some}): none of them is refused"
 
 
-def _filtered(asked: _ExtenderRequest, refused: Mapping[str, str]) -> bytes:
+def _encode_result(asked: _ExtenderRequest, refused: Mapping[str, str]) -> bytes:
     result: dict[str, Any] = {
         "Nodes": None,
         "NodeNames": None,

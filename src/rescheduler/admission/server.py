@@ -181,7 +181,7 @@ class AdmissionServer:
         clock = asyncio.get_running_loop().time
         begun, path = clock(), request.path
         known = path in self._routes or path in (_HEALTHZ, _READYZ)
-        response = await self._response(request, path)
+        response = await self._respond(request, path)
         if self._ending or response.status >= 400:
             response.force_close()
         try:
@@ -195,11 +195,11 @@ class AdmissionServer:
         self.report(path if known else "", response.status, clock() - begun)
         return response
 
-    async def _response(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         try:
             if path in (_HEALTHZ, _READYZ):
-                return self._health(request, path)
-            return await self._handled(request, path)
+                return self._answer_health(request, path)
+            return await self._handle(request, path)
         except RequestError as refusal:
             return web.Response(status=refusal.status, text=refusal.message + "\n", headers=refusal.headers)
         except Exception as error:  # noqa: BLE001 - an internal error must not end the connection without a response
@@ -207,7 +207,7 @@ class AdmissionServer:
             why = f"internal error of the rescheduler ({type(error).__name__}): see its log"
             return web.Response(status=500, text=why + "\n")
 
-    def _health(self, request: web.BaseRequest, path: str) -> web.Response:
+    def _answer_health(self, request: web.BaseRequest, path: str) -> web.Response:
         if request.method not in _READS:
             raise RequestError(405, f"{path} is read with GET", Allow=", ".join(_READS))
         why = self.ready() if path == _READYZ else ""
@@ -215,7 +215,7 @@ class AdmissionServer:
             why = "shutting down"
         return web.Response(status=503 if why else 200, text=f"{why or 'ok'}\n")
 
-    async def _handled(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _handle(self, request: web.BaseRequest, path: str) -> web.Response:
         handler = self._routes.get(path)
         if handler is None:
             raise RequestError(404, f"there is nothing at this address; served are {', '.join(sorted(self._routes))}")
@@ -282,7 +282,7 @@ class CertificateSource:
         self._served: ssl.SSLContext | None = None
         self.pair: KeyPair | None = None
         """The pair that is served; None before the first."""
-        self.context = _bare()
+        self.context = _empty_context()
         self.context.sni_callback = self._hand_over
 
     async def refresh(self) -> bool:
@@ -290,7 +290,7 @@ class CertificateSource:
         try:
             pair = await self._read()
             if pair != self.pair:
-                self._served = _context(pair)
+                self._served = _load_context(pair)
                 again = self.pair is not None
                 self.pair = pair
                 _log.info("webhook certificate reloaded" if again else "webhook certificate loaded")
@@ -339,15 +339,15 @@ def from_secret(secrets: SecretStore) -> ReadPair:
     return read
 
 
-def _bare() -> ssl.SSLContext:
+def _empty_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def _context(pair: KeyPair) -> ssl.SSLContext:
-    context = _bare()
+def _load_context(pair: KeyPair) -> ssl.SSLContext:
+    context = _empty_context()
     with private_file(pair.certificate) as certificate, private_file(pair.key) as key:
         try:
             # A password is never asked for on a terminal: `check` has refused encrypted keys.

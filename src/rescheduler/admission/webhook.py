@@ -75,11 +75,11 @@ class AdmissionReview(_Camel):
     def concerns_a_new_pod(self) -> bool:
         """Whether it is about the creation of a v1 pod."""
         request = self.request
-        kind, resource = _read(request.kind, _Resource), _read(request.resource, _Resource)
+        kind, resource = _read_part(request.kind, _Resource), _read_part(request.resource, _Resource)
         return (
             self.api_version == V1
-            and _text(request.operation) == "CREATE"
-            and not _text(request.sub_resource)
+            and _read_text(request.operation) == "CREATE"
+            and not _read_text(request.sub_resource)
             and kind is not None
             and (kind.group or "", kind.version, kind.kind) == ("", "v1", "Pod")
             and (resource is None or (resource.group or "", resource.resource) == ("", "pods"))
@@ -89,7 +89,7 @@ class AdmissionReview(_Camel):
     @property
     def namespace(self) -> str:
         """The namespace of the object."""
-        return _text(self.request.namespace)
+        return _read_text(self.request.namespace)
 
 
 class _Document(_Camel):
@@ -140,16 +140,16 @@ def read_review(body: bytes) -> AdmissionReview:
         document = _documents.decode(body)
     except _UNREADABLE as error:
         raise RequestError(400, f"the body is no {KIND}: {error}") from None
-    if _text(document.kind) != KIND:
-        said = _text(document.kind) or "nothing"
+    if _read_text(document.kind) != KIND:
+        said = _read_text(document.kind) or "nothing"
         raise RequestError(400, f"the body must be an {KIND}; its kind says {said[:80]!r}")
     request = document.request
     if request is None:
         raise RequestError(400, f"the {KIND} has no request")
-    uid = _text(request.uid)
+    uid = _read_text(request.uid)
     if not uid:
         raise RequestError(400, f"the {KIND} has no request.uid, so it cannot be answered")
-    return AdmissionReview(_text(document.api_version), uid, request)
+    return AdmissionReview(_read_text(document.api_version), uid, request)
 
 
 def read_new_pod(raw: Raw, namespace: str = "") -> NewPod:
@@ -182,7 +182,7 @@ def answer(review: AdmissionReview, patch: list[dict[str, Any]], warnings: tuple
     return msgspec.json.encode({"apiVersion": version, "kind": KIND, "response": response})
 
 
-def _read(raw: Raw, form: type[T]) -> T | None:
+def _read_part(raw: Raw, form: type[T]) -> T | None:
     """Decode a part of a review; None if it is missing or invalid."""
     if not present(raw):
         return None
@@ -192,8 +192,8 @@ def _read(raw: Raw, form: type[T]) -> T | None:
         return None
 
 
-def _text(raw: Raw) -> str:
-    return _read(raw, str) or ""
+def _read_text(raw: Raw) -> str:
+    return _read_part(raw, str) or ""
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -208,28 +208,28 @@ def patch_for(pod: Json, advice: PlacementAdvice, now: float) -> list[Json]:
     metadata, spec = pod["metadata"], pod["spec"]
     probe = (metadata.get("labels") or {}).get(labels.PROBE)
     if probe is not None:
-        return list(_members(metadata, "/metadata", "annotations", {labels.ANSWER: probe}))
+        return list(_add_members(metadata, "/metadata", "annotations", {labels.ANSWER: probe}))
     added, notes = dict[str, str](), dict[str, str]()
     operations: list[Json] = []
     expected, placed = advice.expected, bool(spec.get("nodeName"))
     if expected is not None:
-        added = _labels(expected)
-        notes = _notes(expected, now)
+        added = _make_labels(expected)
+        notes = _make_notes(expected, now)
         if labels.MIGRATION_TIME in (metadata.get("annotations") or {}):
             del notes[labels.MIGRATION_TIME]
         if expected.gate and not placed:
             notes[labels.GATED] = expected.migration
-            operations += _gated(spec)
+            operations += _add_gate(spec)
     if not placed:
-        operations += _affinity(spec, advice)
+        operations += _add_affinity(spec, advice)
     return [
-        *_members(metadata, "/metadata", "labels", added),
-        *_members(metadata, "/metadata", "annotations", notes),
+        *_add_members(metadata, "/metadata", "labels", added),
+        *_add_members(metadata, "/metadata", "annotations", notes),
         *operations,
     ]
 
 
-def _labels(expected: ExpectedMove) -> dict[str, str]:
+def _make_labels(expected: ExpectedMove) -> dict[str, str]:
     """The labels of a rebuilt pod; a value that is too long is cut, an invalid one is left out."""
     whole = {labels.MIGRATION_ID: expected.migration, labels.MIGRATION_STATUS: "in-progress"}
     cut = {
@@ -239,7 +239,7 @@ def _labels(expected: ExpectedMove) -> dict[str, str]:
     return {key: value for key, value in {**whole, **cut}.items() if _is_label(value)}
 
 
-def _notes(expected: ExpectedMove, now: float) -> dict[str, str]:
+def _make_notes(expected: ExpectedMove, now: float) -> dict[str, str]:
     return {
         labels.MIGRATION_TIME: format_instant(now),
         labels.ORIGINAL_POD: expected.original_uid,
@@ -251,7 +251,7 @@ def _is_label(value: str) -> bool:
     return len(value) <= _LONGEST_LABEL and _LABEL.fullmatch(value) is not None
 
 
-def _gated(spec: Json) -> Iterator[Json]:
+def _add_gate(spec: Json) -> Iterator[Json]:
     gates = spec.get("schedulingGates")
     gate = {"name": labels.NOMINATE_GATE}
     if not gates:
@@ -260,12 +260,12 @@ def _gated(spec: Json) -> Iterator[Json]:
         yield _add("/spec/schedulingGates/-", gate)
 
 
-def _affinity(spec: Json, advice: PlacementAdvice) -> Iterator[Json]:
+def _add_affinity(spec: Json, advice: PlacementAdvice) -> Iterator[Json]:
     """Set the affinity with what is missing; as a whole, because each of its levels may be missing or null."""
     before: Json | None = spec.get("affinity")
     wanted = avoid_nodes(before, advice.avoid) if _is_small(before, advice) else (before or {})
     if advice.expected is not None:
-        wanted = _preferring(wanted, advice.expected)
+        wanted = _add_preferences(wanted, advice.expected)
     if wanted != (before or {}):
         yield _add("/spec/affinity", wanted)
 
@@ -276,11 +276,11 @@ def _is_small(affinity: Json | None, advice: PlacementAdvice) -> bool:
     return max(1, len(required.get("nodeSelectorTerms") or ())) * len(advice.avoid) <= _MOST_REFUSALS
 
 
-def _preferring(affinity: Json, expected: ExpectedMove) -> Json:
+def _add_preferences(affinity: Json, expected: ExpectedMove) -> Json:
     """Add the preferences that are missing."""
     source, target = expected.source_host or expected.source, expected.target_host or expected.target
-    terms = _preferences(add_preference(None, MigrationStatus(source=source, target=target)))
-    known = _preferences(affinity)
+    terms = _find_preferences(add_preference(None, MigrationStatus(source=source, target=target)))
+    known = _find_preferences(affinity)
     new = [term for term in terms if term not in known and term["preference"]["matchExpressions"][0]["values"] != [""]]
     if not new:
         return affinity
@@ -288,12 +288,12 @@ def _preferring(affinity: Json, expected: ExpectedMove) -> Json:
     return {**affinity, "nodeAffinity": {**nodes, _PREFERRED: [*known, *new]}}
 
 
-def _preferences(affinity: Json) -> list[Json]:
+def _find_preferences(affinity: Json) -> list[Json]:
     found: list[Json] = (affinity.get("nodeAffinity") or {}).get(_PREFERRED) or []
     return found
 
 
-def _members(parent: Json, path: str, name: str, wanted: Mapping[str, str]) -> Iterator[Json]:
+def _add_members(parent: Json, path: str, name: str, wanted: Mapping[str, str]) -> Iterator[Json]:
     """Add members to a section of an object; a missing or null section is created."""
     section = parent.get(name)
     missing = {key: value for key, value in wanted.items() if (section or {}).get(key) != value}
@@ -303,10 +303,10 @@ def _members(parent: Json, path: str, name: str, wanted: Mapping[str, str]) -> I
         yield _add(f"{path}/{name}", missing)
         return
     for key, value in missing.items():
-        yield _add(f"{path}/{name}/{_escaped(key)}", value)
+        yield _add(f"{path}/{name}/{_escape(key)}", value)
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     """Escape a key for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 

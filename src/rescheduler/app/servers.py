@@ -22,7 +22,7 @@ from rescheduler.web.metrics import MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache
 from rescheduler.web.server import WebApp, serve
-from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState, ReplicaInfo
+from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState
 
 _RESTING_EVERY = 15.0  # seconds: counting goes through all kept migrations, of which there may be very many
 Checks = Mapping[str, Callable[[], str]]
@@ -87,7 +87,6 @@ class Page:
 def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Page:
     """Make the page of a replica; `local` says that actions from this machine need no token."""
     live, informers, usage = context.live, context.informers, context.usage
-    replica = ReplicaInfo(context.identity, context.is_leading, context.leader)
 
     plans = PlanCache(informers, live, make_plan, explain_in_plan, context.is_leading)
     node_stats = NodeStatsTracker(informers.cache, live.policy())
@@ -98,7 +97,9 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
     state = PageState(
         cluster=context.connection.source.partition(" of ")[0],  # without the path of the kubeconfig
         live_config=live,
-        replica=replica,
+        identity=context.identity,
+        leading=context.is_leading,
+        leader=context.leader,
         cache=informers.cache,
         migrations=informers.migrations,
         loads=node_stats,

@@ -142,7 +142,7 @@ class UsageHistory:
         nodes = {name: amounts for name, amounts in zip(names, amounts_of(used), strict=True) if amounts}
         placed = [pod for pod in snapshot.pods if pod.node and not pod.finished]
         keys = [(pod.namespace, pod.name) for pod in placed]
-        used = self._means(keys, np.array([_since(pod) for pod in placed]), now)
+        used = self._means(keys, np.array([_start_of(pod) for pod in placed]), now)
         pods = {key: amounts for key, amounts in zip(keys, amounts_of(used), strict=True) if amounts}
         owners = Workloads(snapshot)
         owned = [owners.key(pod) for pod in placed]
@@ -151,7 +151,7 @@ class UsageHistory:
             workloads = {}  # nothing is measured any more, so these means are as old as the rest
         _inherit(snapshot, owners, workloads)
         measured = MeasuredUsage(nodes, pods, workloads)
-        gaps = _gaps(snapshot, measured, list(zip(placed, owned, strict=True)))
+        gaps = _find_gaps(snapshot, measured, list(zip(placed, owned, strict=True)))
         with self._lock:
             others = FirstNames(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
             besides = self._overheads.least(nodes, now)
@@ -161,11 +161,11 @@ class UsageHistory:
     def _sample(self, row: Usage) -> UsageSample | None:
         self._rows += 1
         if row.timestamp is None:
-            self._rejected[_TIMELESS].add(_title(row))
+            self._rejected[_TIMELESS].add(_format_title(row))
         elif row.timestamp < self._asked - self._settings.max_age:
-            self._rejected[self._too_old].add(_title(row))
+            self._rejected[self._too_old].add(_format_title(row))
         elif row.timestamp > latest_time(self._asked, self._settings):
-            self._rejected[_AHEAD].add(_title(row))
+            self._rejected[_AHEAD].add(_format_title(row))
         else:
             known = dict(row.usage)
             amounts = tuple(float(known[each]) if each in known else np.nan for each in MEASURED)
@@ -183,12 +183,12 @@ class UsageHistory:
         return means
 
 
-def _since(pod: Pod) -> float:
+def _start_of(pod: Pod) -> float:
     """Return the creation time of a pod: earlier samples belong to a pod of the same name."""
     return pod.created if pod.created is not None else -np.inf
 
 
-def _title(row: Usage) -> str:
+def _format_title(row: Usage) -> str:
     return row.name if row.kind == "NodeMetrics" else f"{row.namespace}/{row.name}"
 
 
@@ -210,7 +210,9 @@ def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[Workl
             workloads[key] = tuple((dict(like) | dict(own)).items())
 
 
-def _gaps(snapshot: ClusterSnapshot, measured: MeasuredUsage, placed: Sequence[tuple[Pod, WorkloadKey]]) -> UsageGaps:
+def _find_gaps(
+    snapshot: ClusterSnapshot, measured: MeasuredUsage, placed: Sequence[tuple[Pod, WorkloadKey]]
+) -> UsageGaps:
     """Return the nodes and pods without usage; pods that are starting or ending need none."""
     ready = [node.name for node in snapshot.nodes if node.ready]
     running = [(pod, key) for pod, key in placed if pod.phase == "Running" and not pod.deleting]

@@ -86,12 +86,12 @@ def parse_result(query: PrometheusQuery, body: bytes) -> QueryResult:
     """Parse an answer; QueryError if it is invalid."""
     nameless, garbled, several = FirstNames(), FirstNames(), dict[ObjectKey, None]()
     amounts: dict[ObjectKey, tuple[int, float]] = {}
-    for series in _series(query, body, garbled):
-        key = _key(query, series.metric)
+    for series in _decode_series(query, body, garbled):
+        key = _find_key(query, series.metric)
         if key is None:
-            nameless.add(_shown(series.metric))
+            nameless.add(_format_labels(series.metric))
             continue
-        amount = _amount(series.value[1], query.unit)
+        amount = _parse_amount(series.value[1], query.unit)
         if amount is None or not math.isfinite(series.value[0]):
             garbled.add(f"{'/'.join(filter(None, key))} ({series.value[1][:_LONGEST]})")
             continue
@@ -118,7 +118,7 @@ def error_text(body: bytes) -> str:
         return ""
 
 
-def _series(query: PrometheusQuery, body: bytes, garbled: FirstNames) -> Iterator[_Series]:
+def _decode_series(query: PrometheusQuery, body: bytes, garbled: FirstNames) -> Iterator[_Series]:
     try:
         answer = _ANSWER.decode(body)
     except msgspec.DecodeError as error:
@@ -144,14 +144,14 @@ def _series(query: PrometheusQuery, body: bytes, garbled: FirstNames) -> Iterato
             garbled.add(bytes(part)[:40].decode("utf-8", "replace"))
 
 
-def _key(query: PrometheusQuery, labels: _Labels) -> ObjectKey | None:
+def _find_key(query: PrometheusQuery, labels: _Labels) -> ObjectKey | None:
     if query.of_pods:
         return (labels.namespace, labels.pod) if labels.namespace and labels.pod else None
-    name = labels.node or _host(labels.instance)
+    name = labels.node or _strip_port(labels.instance)
     return ("", name) if name else None
 
 
-def _host(instance: str) -> str:
+def _strip_port(instance: str) -> str:
     """Return `node-1:9100` without its port; an IPv6 address has brackets."""
     if instance.startswith("["):
         return instance[1:].partition("]")[0]
@@ -159,7 +159,7 @@ def _host(instance: str) -> str:
     return host if colon and port.isdigit() and ":" not in host else instance
 
 
-def _amount(text: str, unit: int) -> int | None:
+def _parse_amount(text: str, unit: int) -> int | None:
     try:
         number = float(text) * unit
     except ValueError:
@@ -167,7 +167,7 @@ def _amount(text: str, unit: int) -> int | None:
     return min(math.ceil(number), MAX) if math.isfinite(number) and number >= 0 else None
 
 
-def _shown(labels: _Labels) -> str:
+def _format_labels(labels: _Labels) -> str:
     given = [f"{name}={value}" for name in _Labels.__struct_fields__ if (value := getattr(labels, name))]
     return f"{{{', '.join(given)}}}"[:_LONGEST]
 
@@ -266,14 +266,14 @@ class Prometheus:
             ) as response:
                 body = await self._body(response, query)
                 if response.status >= 300:
-                    raise self._refused(response, body, query)
+                    raise self._make_error(response, body, query)
                 return body
         except TimeoutError as error:
             waited = format_duration(self._access.timeout)
             cure = "raise usage.prometheus.timeout, or give a query that asks for less"
             raise UsageError(f"{self._place} does not answer {query.field} in {waited}; {cure}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UsageError(f"{self._place} {_cause(error)}") from error
+            raise UsageError(f"{self._place} {_explain(error)}") from error
 
     def _read_token(self) -> str:
         """Read the bearer token, from its file as it is now; empty if none is configured."""
@@ -299,7 +299,7 @@ class Prometheus:
                 raise UsageError(f"{self._place}: the answer exceeds {LARGEST // 2**20} MiB; {cure}")
         return bytes(body)
 
-    def _refused(self, response: aiohttp.ClientResponse, body: bytes, query: PrometheusQuery) -> UsageError:
+    def _make_error(self, response: aiohttp.ClientResponse, body: bytes, query: PrometheusQuery) -> UsageError:
         if response.status < 400:
             target = _without_secrets(response.headers.get("Location", ""))
             cure = "redirects are not followed: set usage.prometheus.url to its real address"
@@ -338,7 +338,7 @@ def _without_secrets(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}" if parts.scheme else parts.path
 
 
-def _cause(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     """Describe a connection error, with a cure where one is known."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)

@@ -109,7 +109,7 @@ class SampleStore:
             newest = np.where(known, times, _NEVER).max(axis=1)
             # If the window is shorter than max_age, the newest one may be before it, and counts alone.
             chosen = known & (within | (times == newest[:, None]))
-            means[:, at] = _weighted(column, span, chosen, newest >= now - self._settings.max_age)
+            means[:, at] = _weigh(column, span, chosen, newest >= now - self._settings.max_age)
         return means
 
     def forget_before(self, time: float) -> None:
@@ -151,10 +151,10 @@ def amounts_of(means: Floats) -> list[Requests]:
     """Convert each row to amounts, without unknown ones. Complete rows are the fast path: 150,000 take 60 ms."""
     whole = np.where(np.isnan(means), -1, means).astype(np.int64).tolist()
     cpu, memory = MEASURED
-    return [((cpu, used), (memory, held)) if used >= 0 <= held else _known_of((used, held)) for used, held in whole]
+    return [((cpu, used), (memory, held)) if used >= 0 <= held else _drop_unknown((used, held)) for used, held in whole]
 
 
-def _known_of(amounts: Sequence[int]) -> Requests:
+def _drop_unknown(amounts: Sequence[int]) -> Requests:
     return tuple((name, amount) for name, amount in zip(MEASURED, amounts, strict=True) if amount >= 0)
 
 
@@ -167,7 +167,7 @@ def _empty(keys: int) -> tuple[Floats, Any]:
     return np.full((keys, _SLOTS), _NEVER), np.full((keys, _SLOTS, len(MEASURED)), np.nan)
 
 
-def _weighted(amounts: Floats, span: Floats, chosen: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> Floats:
+def _weigh(amounts: Floats, span: Floats, chosen: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> Floats:
     """Return the mean of the chosen samples, rounded up like all amounts; NaN where the newest is too old."""
     weights = np.where(chosen, span, 0.0)
     total = weights.sum(axis=1)

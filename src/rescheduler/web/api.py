@@ -125,10 +125,10 @@ class Api:
         get("/api/captions", self._show(lambda state: views.captions()))
         get("/api/outcomes", self._outcomes)
         get("/api/live", self._live)
-        app.cleanup_ctx.append(self._beating)
+        app.cleanup_ctx.append(self._run_loops)
         app.on_shutdown.append(self._end)
 
-    async def _beating(self, app: web.Application) -> AsyncGenerator[None]:
+    async def _run_loops(self, app: web.Application) -> AsyncGenerator[None]:
         running = [asyncio.create_task(each.run()) for each in (self._broadcaster, self._state.measuring)]
         yield
         for each in running:
@@ -157,7 +157,7 @@ class Api:
         objections = await self._state.plans.objections(pods, lambda: _is_there(request)) if pods else []
         found: Node | None = self._state.cache.row("Node", name)
         if found is None:
-            raise HttpError(404, f"there is no node {_shown(name)}: it may have been deleted")
+            raise HttpError(404, f"there is no node {_trim(name)}: it may have been deleted")
         return await json_response(request, views.node(self._state, found, pods, objections))
 
     async def _get_plan(self, request: web.Request) -> web.Response:
@@ -169,7 +169,7 @@ class Api:
     async def _pod(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         if self._state.cache.row("Pod", (namespace, name)) is None:
-            raise HttpError(404, f"there is no pod {_shown(f'{namespace}/{name}')}: it may have been moved or deleted")
+            raise HttpError(404, f"there is no pod {_trim(f'{namespace}/{name}')}: it may have been moved or deleted")
         return await json_response(
             request, await self._state.plans.explain((namespace, name), lambda: _is_there(request))
         )
@@ -198,8 +198,8 @@ class Api:
         return await json_response(request, found)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        replica = self._state.replica.identity
-        hello = {"now": self._state.now(), "replica": replica, "revision": self._broadcaster.revision}
+        state = self._state
+        hello = {"now": state.now(), "replica": state.identity, "revision": self._broadcaster.revision}
         return await self._hub.stream(request, hello)
 
 
@@ -208,6 +208,6 @@ def _is_there(request: web.Request) -> bool:
     return request.transport is not None and not request.transport.is_closing()
 
 
-def _shown(name: str) -> str:
+def _trim(name: str) -> str:
     """A name from a request, shortened if it is too long to be one."""
     return name if len(name) <= 320 else f"{name[:60]}…"

@@ -63,7 +63,7 @@ class RequestChecks:
             raise HttpError(
                 403,
                 f"with --ui-insecure-local this is only answered as localhost or 127.0.0.1, not as "
-                f"{_shown(request.headers.get('Host', ''))}: open http://localhost with the port in your browser",
+                f"{_quote(request.headers.get('Host', ''))}: open http://localhost with the port in your browser",
             )
 
     def needs_no_token(self, request: web.BaseRequest) -> bool:
@@ -86,7 +86,7 @@ class RequestChecks:
             if not _is_same(origin, called):
                 raise HttpError(
                     403,
-                    f"the request comes from a page of {_shown(origin)}, and this is {_shown(called)}: use the page "
+                    f"the request comes from a page of {_quote(origin)}, and this is {_quote(called)}: use the page "
                     "that we serve; a proxy in between must leave Host as it is",
                 )
         if request.headers.getall("Content-Type", []) == [] or request.content_type.lower() != JSON:
@@ -144,7 +144,7 @@ def _is_same(origin: str, host: str) -> bool:
     return (theirs[1].lower(), theirs[2] or usual) == (ours[1].lower(), ours[2] or usual)
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     """Foreign text for a sentence of ours: shortened, and as ASCII."""
     return ascii(text[:80]) if text else "no name"
 

@@ -48,7 +48,7 @@ Sample = tuple[tuple[str, ...], float]
 """The values of the labels, and the number."""
 
 
-def _method_value(method: Method | None) -> str:
+def _name_method(method: Method | None) -> str:
     return method.value if method is not None else _NO_METHOD
 
 
@@ -144,7 +144,7 @@ class Metrics:
         build = "Always 1; which version this is."
         gauge("rescheduler_build_info", build, ("version",), lambda: [((__version__,), 1)])
         leads = "Whether this replica leads: 1 or 0."
-        gauge("leader_election_master_status", leads, ("name",), self._leads)
+        gauge("leader_election_master_status", leads, ("name",), self._read_leading)
         objects = "Objects that are known, by kind."
         gauge("rescheduler_cache_objects", objects, kind, lambda: self._by_kind(lambda each: each.objects))
         lag = "Seconds since the last sign of a kind's watch; an idle watch gets one about every minute."
@@ -171,7 +171,7 @@ class Metrics:
         force = "Whether the API server asks our webhook, as the leader has tried it: 1 or 0."
         gauge("rescheduler_webhook_in_force", force, (), lambda: _sample(self.webhook_in_force), ShownBy.LEADER)
 
-    def _leads(self) -> list[Sample]:
+    def _read_leading(self) -> list[Sample]:
         return [((self._sources.lease,), self._sources.leading())] if self._sources.lease else []
 
     def _by_kind(self, read: Callable[[InformerStatus], float | None]) -> list[Sample]:
@@ -342,14 +342,14 @@ class PlanMetrics:
         rejections = "Rejections in the newest plan, by guard."
         catalogue.gauge("rescheduler_plan_rejections", rejections, ("guard",), self._count_rejections, by)
         made = "When the newest plan was made (Unix time)."
-        catalogue.gauge("rescheduler_last_plan_timestamp_seconds", made, (), self._made, by)
+        catalogue.gauge("rescheduler_last_plan_timestamp_seconds", made, (), self._read_time, by)
 
     def observe(self, plan: Plan) -> None:
         """Count a plan, and show it from now on."""
         self._newest = (plan, time.time())
         self.utilisation = MeasuredUtilisation.of_picture(plan.before)
         for move in plan.moves:
-            self._moves.labels(STRATEGIES.value(move.strategy), _method_value(move.method)).inc()
+            self._moves.labels(STRATEGIES.value(move.strategy), _name_method(move.method)).inc()
         for guard, count in Counter(each.guard for each in plan.rejections).items():
             self._rejections.labels(self._guards.value(guard)).inc(count)
 
@@ -369,7 +369,7 @@ class PlanMetrics:
         found = Counter(self._guards.value(each.guard) for each in self._newest[0].rejections)
         return [((guard,), count) for guard, count in sorted(found.items())]
 
-    def _made(self) -> list[Sample]:
+    def _read_time(self) -> list[Sample]:
         return _sample(self._newest[1] if self._newest is not None else None)
 
 
@@ -419,9 +419,9 @@ class MigrationMetrics:
     def observe(self, before: PodMigration, after: PodMigration) -> None:
         """Count what changed in a migration."""
         was, now = before.status, after.status
-        by = (STRATEGIES.value(after.spec.strategy), _method_value(now.method))
+        by = (STRATEGIES.value(after.spec.strategy), _name_method(now.method))
         if was.step and was.step != now.step:
-            _observe(self._step.labels(_STEPS.value(was.step), _method_value(was.method)), was.step_time, _left(now))
+            _observe(self._step.labels(_STEPS.value(was.step), _name_method(was.method)), was.step_time, _left(now))
         if was.phase is now.phase:
             return
         if now.phase is Phase.IN_PROGRESS and now.attempts == 1:

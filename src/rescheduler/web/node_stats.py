@@ -444,7 +444,7 @@ class NodeStatsTracker:
             self._pods[key] = pod
         elif before is not None:
             del self._pods[key]
-        place_before, place = _place(before), _place(pod)
+        place_before, place = _place_of(before), _place_of(pod)
         if place_before != place:
             if place_before is not None:
                 self._on[place_before].discard(key)
@@ -463,7 +463,7 @@ class NodeStatsTracker:
                 self.touch(name)
 
 
-def _place(pod: Pod | None) -> str | None:
+def _place_of(pod: Pod | None) -> str | None:
     """The node on which a pod counts; empty for a pod without a node."""
     return (pod.node or pod.nominated) if pod is not None else None
 

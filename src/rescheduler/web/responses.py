@@ -49,9 +49,9 @@ class JsonBody:
     async def compressed(self) -> bytes:
         """Get the body compressed by gzip."""
         if len(self.plain) < _LARGE:
-            return _compressed(self.plain)
+            return _compress(self.plain)
         if self._compressing is None:
-            self._compressing = asyncio.create_task(asyncio.to_thread(_compressed, self.plain))
+            self._compressing = asyncio.create_task(asyncio.to_thread(_compress, self.plain))
         return await asyncio.shield(self._compressing)
 
 
@@ -85,26 +85,26 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except HttpError as refusal:
-        return _refused(refusal.status, refusal.message, refusal.headers)
+        return _error_response(refusal.status, refusal.message, refusal.headers)
     except web.HTTPException as answer:
         if answer.status < 400:
             raise
         sentence = _SAID.get(answer.status, answer.reason)
         if isinstance(answer, web.HTTPMethodNotAllowed):
             allowed = ", ".join(sorted(answer.allowed_methods))
-            return _refused(answer.status, f"{sentence}: use {allowed}", {"Allow": allowed})
-        return _refused(answer.status, sentence, {})
+            return _error_response(answer.status, f"{sentence}: use {allowed}", {"Allow": allowed})
+        return _error_response(answer.status, sentence, {})
     except (ConnectionError, ClientConnectionError):
         raise  # the client has gone
     except Exception:  # noqa: BLE001 - whatever it is, the client gets a response
         _log.exception("request failed: internal error", method=request.method, path=request.path)
-        return _refused(500, "internal error of the rescheduler: see its log", {})
+        return _error_response(500, "internal error of the rescheduler: see its log", {})
 
 
-def _refused(status: int, sentence: str, headers: Mapping[str, str]) -> web.Response:
+def _error_response(status: int, sentence: str, headers: Mapping[str, str]) -> web.Response:
     body = encode_json({"error": sentence})
     return web.Response(body=body, status=status, content_type=_JSON, headers={**_NO_STORE, **headers})
 
 
-def _compressed(plain: bytes) -> bytes:
+def _compress(plain: bytes) -> bytes:
     return gzip.compress(plain, _LEVEL, mtime=0)

@@ -61,7 +61,7 @@ class WebApp:
     parts: Sequence[Routes] = ()
     access: RequestChecks = field(default_factory=RequestChecks)
 
-    def application(self) -> web.Application:
+    def make_application(self) -> web.Application:
         """Build the application."""
         app = web.Application(middlewares=[errors, _host_check(self.access)])
         app.on_response_prepare.append(_strict)
@@ -92,12 +92,12 @@ class WebApp:
 @asynccontextmanager
 async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
     """Serve in the block; yields the port, which for 0 is a free one."""
-    runner = web.AppRunner(pages.application(), shutdown_timeout=_LAST_ANSWERS)
+    runner = web.AppRunner(pages.make_application(), shutdown_timeout=_LAST_ANSWERS)
     await runner.setup()
     try:
         assert runner.server is not None  # noqa: S101 - the runner has been set up
         try:
-            listener = await asyncio.get_running_loop().create_server(_bounded(runner.server), address, port)
+            listener = await asyncio.get_running_loop().create_server(_make_factory(runner.server), address, port)
         except OSError as error:
             why = error.strerror or error
             raise ClusterError(f"web: cannot listen on {address}:{port}: {why}; configure another port") from error
@@ -111,7 +111,7 @@ async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
         await runner.cleanup()
 
 
-def _bounded(server: web.Server) -> Callable[[], web.RequestHandler]:
+def _make_factory(server: web.Server) -> Callable[[], web.RequestHandler]:
     """Accept connections, but close the oldest when there are too many, so that one client cannot keep others out.
 
     A page that loses its stream of events this way reconnects by itself.

@@ -163,22 +163,16 @@ class ComponentHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaInfo:
-    """This replica, and the leader."""
-
-    identity: str
-    leading: Callable[[], bool]
-    leader: Callable[[], str]
-
-
-@dataclass(frozen=True, slots=True)
 class PageState:
     """Everything that the page shows."""
 
     cluster: str
     """Describes the API server that this controller is connected to."""
     live_config: LiveConfig
-    replica: ReplicaInfo
+    identity: str
+    """Of this replica."""
+    leading: Callable[[], bool]
+    leader: Callable[[], str]
     cache: ClusterCache
     migrations: MigrationCache
     loads: NodeStatsTracker

@@ -98,7 +98,7 @@ def columns(state: PageState, revision: int) -> Json:
     for at in state.loads.indexes(flags):
         states[at] |= flags[table.names[at]]
     return {
-        "replica": state.replica.identity,  # a Service may send the page elsewhere than its stream of events
+        "replica": state.identity,  # a Service may send the page elsewhere than its stream of events
         "revision": revision,
         "names": table.names,
         "cpu": percent[CPU].tolist(),
@@ -106,7 +106,7 @@ def columns(state: PageState, revision: int) -> Json:
         "pods": stats.used[COUNT].tolist(),
         "podRoom": table.capacity[COUNT].tolist(),
         "resources": table.rules.resources[COUNT + 1 :],
-        "others": [_others(percent[row], table.capacity[row]) for row in range(COUNT + 1, len(percent))],
+        "others": [_shares(percent[row], table.capacity[row]) for row in range(COUNT + 1, len(percent))],
         "rule": (table.pool_number + 1).tolist(),
         "zone": table.zone[0],
         "zones": table.zone[1],
@@ -129,12 +129,12 @@ def node_rows(state: PageState, indexes: Sequence[int]) -> list[list[float | int
     )
     found = [[at, *rest, table.infos[at].state | flags.get(table.names[at], 0)] for at, *rest in figures]
     for row in range(COUNT + 1, len(percent)):
-        for figures_of_node, share in zip(found, _others(percent[row], table.capacity[row, indexes]), strict=True):
+        for figures_of_node, share in zip(found, _shares(percent[row], table.capacity[row, indexes]), strict=True):
             figures_of_node.append(share)
     return found
 
 
-def _others(percent: Floats, capacity: Ints) -> list[float | None]:
+def _shares(percent: Floats, capacity: Ints) -> list[float | None]:
     """Per cent of a resource that not every node has."""
     shares = zip(percent.tolist(), capacity.tolist(), strict=True)
     return [share if room > 0 else None for share, room in shares]
@@ -181,11 +181,11 @@ def migration_row(state: PageState, migration: PodMigration) -> Json:
         "plan": order.plan,
         "workload": workload,
         "replacement": progress.replacement.name if progress.replacement is not None else "",
-        "outcome": _outcome(migration),
+        "outcome": _describe_outcome(migration),
     }
 
 
-def _outcome(migration: PodMigration) -> Json | None:
+def _describe_outcome(migration: PodMigration) -> Json | None:
     outcome = migration.status.outcome
     if outcome is None:
         return None
@@ -224,7 +224,7 @@ def plan(state: PageState, planned: TimedPlan | None, shown: PlanDocument, await
     return {
         "made": planned.made if planned is not None else None,
         "seconds": round(planned.seconds, 3) if planned is not None else 0.0,
-        "by": state.replica.identity,
+        "by": state.identity,
         "plan": shown.document,
         "awaiting": [{"namespace": each.namespace, "name": each.name} for each in awaiting],
         "rejected": shown.rejected,
@@ -238,7 +238,7 @@ def configuration(live_config: LiveConfig) -> Json:
     return {
         "since": live_config.since,
         "waiting": list(live_config.awaiting_restart),
-        "refusal": _refusal(live_config.rejected),
+        "refusal": _describe_rejection(live_config.rejected),
         "yaml": config.effective_yaml(),
         "strategies": [
             {
@@ -290,7 +290,7 @@ def _in_pools(config: Configuration, policy: Policy, name: str) -> Json:
     return found
 
 
-def _refusal(refusal: RejectedConfig | None) -> Json | None:
+def _describe_rejection(refusal: RejectedConfig | None) -> Json | None:
     """Time and errors of a refused file; without its path, which is not for everyone."""
     if refusal is None:
         return None
@@ -369,7 +369,7 @@ def _is_there(state: PageState, key: WorkloadKey) -> bool:
 
 def overview(state: PageState) -> Json:
     """What `/api/overview` returns."""
-    live_config, replica, plans, loads = state.live_config, state.replica, state.plans, state.loads
+    live_config, plans, loads = state.live_config, state.plans, state.loads
     fields, migrations, poller, stats = live_config.config.fields, state.migrations, state.usage(), loads.stats()
     pools = ["", *(pool.name for pool in stats.table.rules.policy.node_pools)]
     rules = [  # thresholds in per cent: of nodes in no pool first, then of each pool of the configuration
@@ -380,9 +380,9 @@ def overview(state: PageState) -> Json:
         "version": __version__,
         "cluster": state.cluster,
         "now": state.now(),
-        "replica": {"identity": replica.identity, "leading": replica.leading(), "leader": replica.leader()},
+        "replica": {"identity": state.identity, "leading": state.leading(), "leader": state.leader()},
         "paused": state.paused(),
-        "window": _window(state),
+        "window": _describe_window(state),
         "approval": fields.approval.value,
         "access": "local" if state.local else "token",
         "interval": fields.rescheduling_interval,
@@ -415,13 +415,13 @@ def overview(state: PageState) -> Json:
             "imbalance": fields.imbalance_threshold,
         },
         "rules": rules,
-        "health": [_health(each) for each in state.health()],
+        "health": [_describe_health(each) for each in state.health()],
         "configuration": {"revision": live_config.revision, "refused": live_config.rejected is not None},
-        "warnings": [*_warnings(live_config), *(plans.newest.plan.warnings if plans.newest is not None else ())],
+        "warnings": [*_config_warnings(live_config), *(plans.newest.plan.warnings if plans.newest is not None else ())],
     }
 
 
-def _warnings(live_config: LiveConfig) -> Iterator[str]:
+def _config_warnings(live_config: LiveConfig) -> Iterator[str]:
     """Warnings about the configuration file."""
     if live_config.rejected is not None:
         errors = len(live_config.rejected.errors)
@@ -440,8 +440,8 @@ def sample(taken: SpreadSample) -> Json:
     """A sample of the spread over time."""
     return {
         "time": taken.time,
-        "cpu": _extent(taken.spread.cpu),
-        "memory": _extent(taken.spread.memory),
+        "cpu": _describe_extent(taken.spread.cpu),
+        "memory": _describe_extent(taken.spread.memory),
         "hotNodes": taken.spread.hot_nodes,
         "completed": taken.completed,
     }
@@ -452,7 +452,7 @@ def spread(state: PageState) -> Json:
     return {"samples": [sample(each) for each in state.samples.all()]}
 
 
-def _window(state: PageState) -> Json | None:
+def _describe_window(state: PageState) -> Json | None:
     """The time windows, whether one is open, and until when; None without windows."""
     schedule, now = state.live_config.policy().when.schedule, state.now()
     if not schedule.windows:
@@ -466,10 +466,10 @@ def _window(state: PageState) -> Json | None:
     }
 
 
-def _extent(spreading: LoadDistribution) -> Json:
+def _describe_extent(spreading: LoadDistribution) -> Json:
     return {"max": spreading.max, "min": spreading.min, "mean": spreading.mean}
 
 
-def _health(health: ComponentHealth) -> Json:
+def _describe_health(health: ComponentHealth) -> Json:
     lag = None if health.lag is None else round(health.lag, 1)
     return {"name": health.name, "ok": not health.why, "why": health.why, "count": health.count, "lag": lag}

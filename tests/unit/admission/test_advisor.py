@@ -317,7 +317,7 @@ class TestPodsThatFailedJustNow:
     def test_nothing_is_kept_of_pods_that_are_gone_for_long(self) -> None:
         world = World()
         fresh = RecentFailures(world.cache, RecoverySettings, lambda: world.time)
-        world.cache.listen(lambda _kind, key, _version: fresh.changed(key))
+        world.cache.listen(lambda _kind, key, _version: fresh.update(key))
         for number in range(1000):
             world.time += 1
             world.failed(f"batch-{number}", BATCH, "one")
@@ -327,6 +327,6 @@ class TestPodsThatFailedJustNow:
     def test_without_recovery_no_failure_counts(self) -> None:
         world = World()
         fresh = RecentFailures(world.cache, lambda: RecoverySettings(enabled=False), lambda: world.time)
-        world.cache.listen(lambda _kind, key, _version: fresh.changed(key))
+        world.cache.listen(lambda _kind, key, _version: fresh.update(key))
         world.failed("batch-1", BATCH, "one")
         assert len(fresh) == 0

@@ -29,10 +29,10 @@ def test_rules_without_end_are_left_to_the_scheduler() -> None:
 
 
 def test_a_record_that_is_too_long_to_be_one_is_neither_read_nor_kept() -> None:
-    before = advisor._read.cache_info().currsize
+    before = advisor._parse_cached.cache_info().currsize
     long = {labels.FAILURES: record("one")[labels.FAILURES] + " " * 2**18}
     assert not World().placement_advisor().advise(new_pod(None, "solo", annotations=long)).avoid
-    assert advisor._read.cache_info().currsize == before
+    assert advisor._parse_cached.cache_info().currsize == before
 
 
 def test_a_record_that_is_nested_without_end_is_no_record() -> None:
