@@ -6,7 +6,7 @@ bits, so that sums cannot overflow, whatever the input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -160,6 +160,12 @@ class Columns:
         order, starts = self._by_group
         found: Indexes = order[starts[group] : starts[group + 1]]
         return found
+
+    def pods_with(self, test: Callable[[Shape], bool]) -> Indexes:
+        """Return the pods whose shape passes a test, in the snapshot's order."""
+        passes = np.array([test(shape) for shape in self.shapes], np.bool_)
+        found = np.flatnonzero(passes[self.pod_shape]) if passes.any() else np.zeros(0)
+        return found.astype(np.int32)
 
     @cached_property
     def pod_index(self) -> dict[tuple[str, str], int]:

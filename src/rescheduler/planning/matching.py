@@ -216,10 +216,9 @@ class RuleOwners(NamedTuple):
 
 def rule_owners(columns: Columns, has_rule: Callable[[Shape], bool]) -> Iterator[RuleOwners]:
     """Find the pods whose shape has a rule, by shape and group, in the snapshot's order."""
-    wanted = np.array([has_rule(shape) for shape in columns.shapes], np.bool_)
-    if not wanted.any():
+    pods = columns.pods_with(has_rule)
+    if not len(pods):
         return
-    pods: Indexes = np.flatnonzero(wanted[columns.pod_shape]).astype(np.int32)
     pairs = columns.pod_shape[pods].astype(np.int64) * len(columns.groups) + columns.pod_group[pods]
     order = np.argsort(pairs, kind="stable")
     starts = np.flatnonzero(np.diff(pairs[order], prepend=-1))

@@ -44,14 +44,9 @@ class NodePorts(Predicate):
         """[N]: how many ports taken on each node clash with this one."""
         if port not in self._clashing:
             counts = np.zeros(len(self._columns.nodes), np.int32)
-            for taker in self._takers():
+            for taker in self._columns.pods_with(lambda shape: bool(shape.host_ports)).tolist():
                 at = self._whatif.at[taker]
                 if at >= 0:
                     counts[at] += sum(port.clashes(taken) for taken in self._columns.shape(taker).host_ports)
             self._clashing[port] = counts
         return self._clashing[port]
-
-    def _takers(self) -> list[int]:
-        """The pods that take ports."""
-        takes = np.array([bool(shape.host_ports) for shape in self._columns.shapes], np.bool_)
-        return [int(pod) for pod in np.flatnonzero(takes[self._columns.pod_shape])] if takes.any() else []

@@ -21,8 +21,8 @@ def claims_of(columns: Columns, pod: int) -> list[tuple[str, Claim | None]]:
 
 def claiming_pods(columns: Columns) -> list[int]:
     """List the pods that use claims."""
-    claiming = np.array([bool(shape.claims) for shape in columns.shapes], np.bool_)
-    return [int(pod) for pod in np.flatnonzero(claiming[columns.pod_shape])] if claiming.any() else []
+    found: list[int] = columns.pods_with(lambda shape: bool(shape.claims)).tolist()
+    return found
 
 
 class ClaimRule(Predicate):
