@@ -11,12 +11,7 @@ from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.matching import rule_owners
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import (
-    may_improve,
-    may_propose,
-    pods_in_scope,
-    propose_until_stuck,
-)
+from rescheduler.strategies.support.violations import pods_in_scope, propose_until_stuck
 
 # More than the use of a node can cost: what the pod prefers decides, use only among nodes that weigh the same.
 _PER_WEIGHT = 1e4
@@ -70,7 +65,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             if meets is None or meets[view.at[pods]].all():
                 continue
             for pod in pods[~meets[view.at[pods]]].tolist():
-                if may_propose(view, selection, pod):
+                if selection.may_propose(pod):
                     found[pod] = _explain_unmet(view, owner.shape, int(view.at[pod]))
         return found
 
@@ -86,7 +81,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             reached = weight[view.node_mask(int(owner.pods[0]))]
             pods = pods_in_scope(view, owner.pods)
             light = pods[weight[view.at[pods]] < reached.max(initial=-np.inf)].tolist()
-            mine = (pod for pod in light if may_improve(view, selection, pod))
+            mine = (pod for pod in light if selection.may_improve(pod))
             found += [(view.pods[p].priority, float(weight[view.at[p]]), view.pods[p].rank, p) for p in mine]
         for _, here, _, pod in sorted(found):
             shape, node = view.columns.shape(pod), view.nodes[int(view.at[pod])]

@@ -12,7 +12,7 @@ from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import may_improve, may_propose, propose_until_stuck, sort_pods
+from rescheduler.strategies.support.violations import propose_until_stuck, sort_pods
 
 _SOFT = "PreferNoSchedule"
 _BY_THE_CLUSTER = tuple(
@@ -128,8 +128,9 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
             refused = [taint for taint in sets[kind[at[alike[0]]]] if not shape.tolerates(taint)]
             worst = min(refused, key=lambda taint: taint.effect == _SOFT, default=None)
             if worst is not None:
-                found, mine = (soft, may_improve) if worst.effect == _SOFT else (hard, may_propose)
-                found.update({pod: worst for pod in alike.tolist() if mine(view, selection, pod)})
+                is_soft = worst.effect == _SOFT
+                found, may_move = (soft, selection.may_improve) if is_soft else (hard, selection.may_propose)
+                found.update({pod: worst for pod in alike.tolist() if may_move(pod)})
         return hard, soft
 
     def _soft_moves(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:

@@ -12,7 +12,6 @@ from rescheduler.planning.matching import Subjects, rule_owners, subjects_of
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import Look, View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import may_propose
 
 
 class PodAntiAffinitySettings(PodFilters):
@@ -70,7 +69,7 @@ class _Conflicts:
         for violation in group:
             for pod in sorted(violation.rule_owners | violation.matched):
                 self._by_pod.setdefault(pod, []).append(violation)
-        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and may_propose(view, selection, pod)]
+        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and selection.may_propose(pod)]
         self._able = {pod for pod in here if view.objection(pod) is None}
         self._blocked = [pod for pod in here if pod not in self._able]
         self._refused: defaultdict[Look, set[int]] = defaultdict(set)

@@ -10,8 +10,7 @@ from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strate
 from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import NODE_BOUND, may_improve
+from rescheduler.strategies.support.settings import NODE_BOUND, PodFilters, PodSelection
 
 # More than the use of a node can cost: the fewest siblings decide, use only among nodes with equally many.
 _PER_SIBLING = 1e6
@@ -66,7 +65,7 @@ def _spread(
     """
     kind, _, name = replicas.keys[workload]
     share = replicas.even_share(view, workload, replicas.on_nodes(view, workload))
-    members = [pod for pod in replicas.pods(workload).tolist() if may_improve(view, selection, pod)]
+    members = [pod for pod in replicas.pods(workload).tolist() if selection.may_improve(pod)]
     pods = np.array(sorted(members, key=lambda pod: (view.pods[pod].rank, pod)), np.int32)
     left = (view.at[pods] >= 0) & view.scope[view.at[pods]]
     refused: defaultdict[int, set[int]] = defaultdict(set)

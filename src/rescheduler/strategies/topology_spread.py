@@ -14,7 +14,7 @@ from rescheduler.planning.predicates.support.spread import Constraint, Constrain
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
-from rescheduler.strategies.support.violations import may_propose, pods_in_scope
+from rescheduler.strategies.support.violations import pods_in_scope
 
 # What a target is worth: how empty its domains are before how little the node is used, which is a percentage.
 _EMPTIER, _MOST_HEAT = 1e4, 1e3
@@ -127,7 +127,7 @@ def _movable_pods(view: View, selection: PodSelection, constraint: Constraint) -
     eligible = constraint.counts.eligible
     counted: list[int] = (pods if eligible is None else pods[eligible[view.at[pods]]]).tolist()
     # A pod group moves as a whole, and its other pods may then count where there are too many already: it stays.
-    return [pod for pod in counted if len(view.groups.members(pod)) < 2 and may_propose(view, selection, pod)]
+    return [pod for pod in counted if selection.may_improve(pod)]
 
 
 def _find_violated(view: View, constraints: list[Constraint]) -> list[Constraint]:

@@ -18,6 +18,8 @@ from rescheduler.model.selector import Selector, parse_selector
 from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 
+NODE_BOUND = ("DaemonSet", "Node")
+"""Owners whose pods belong to their nodes."""
 _RETRIES = (labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES)
 
 
@@ -84,6 +86,19 @@ class PodSelection:
             if not kinds.isdisjoint(filters.excluded_owner_kinds):
                 return False
         return True
+
+    def may_propose(self, pod: int) -> bool:
+        """Whether the strategy may propose the pod.
+
+        Pods that are only expected on a node, that are leaving, or that belong to their node are skipped silently.
+        """
+        row = self._view.pods[pod]
+        is_bound = row.owner is not None and row.owner.kind in NODE_BOUND
+        return pod not in self._view.moved and bool(row.node) and not (row.deleting or is_bound) and self.matches(row)
+
+    def may_improve(self, pod: int) -> bool:
+        """The same for moves that repair nothing: a pod group is not moved as a whole for the sake of one pod."""
+        return self.may_propose(pod) and len(self._view.groups.members(pod)) < 2
 
     def select(self, pods: list[int]) -> list[int]:
         """Return the pods that pass the filters, with or without recovery."""

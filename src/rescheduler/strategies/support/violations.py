@@ -1,4 +1,4 @@
-"""Which pods a strategy may propose, and how violated rules are repaired.
+"""How violated rules are repaired.
 
 A violated rule is repaired even if the target is then above its thresholds: such moves have `force` set.
 """
@@ -11,10 +11,6 @@ from rescheduler.planning.api import PodMove, Proposal, Proposals
 from rescheduler.planning.columns import Indexes
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import PodSelection
-
-NODE_BOUND = ("DaemonSet", "Node")
-"""Owners whose pods belong to their nodes."""
 
 
 def pods_in_scope(view: View, pods: Indexes) -> Indexes:
@@ -22,22 +18,6 @@ def pods_in_scope(view: View, pods: Indexes) -> Indexes:
     at = view.at[pods]
     found: Indexes = pods[(at >= 0) & view.scope[at]]
     return found
-
-
-def may_propose(view: View, selection: PodSelection, pod: int) -> bool:
-    """Whether a strategy with these filters may propose the pod.
-
-    Pods that are only expected on a node, that are leaving, or that belong to their node are skipped silently.
-    """
-    row = view.pods[pod]
-    if pod in view.moved or not row.node or row.deleting or (row.owner is not None and row.owner.kind in NODE_BOUND):
-        return False
-    return selection.matches(row)
-
-
-def may_improve(view: View, selection: PodSelection, pod: int) -> bool:
-    """The same for moves that repair nothing: a pod group is not moved as a whole for the sake of one pod."""
-    return may_propose(view, selection, pod) and len(view.groups.members(pod)) < 2
 
 
 def sort_pods(view: View, pods: Iterable[int]) -> list[int]:
