@@ -35,7 +35,7 @@ from rescheduler.migration.events import Subject, events_for
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod
-from rescheduler.model.plan import Move, Plan
+from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.selector import Labels
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -371,10 +371,11 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
     """Plan and log the moves until stopped, or with `once` a single time; write nothing."""
     connection = request.live.connection()
     async with ApiClient(connection, request_timeout=request.live.request_timeout) as client:
-        installed = asyncio.ensure_future(_is_installed(client))
-        if not await finish_before(installed, stop):
+        served = asyncio.ensure_future(client.find(f"/apis/{MIGRATIONS.api_version}"))
+        if not await finish_before(served, stop):
             return
-        informers = Informers(client, connection.source, (*WATCHED, MIGRATIONS) if installed.result() else WATCHED)
+        watched = (*WATCHED, MIGRATIONS) if served.result() is not None else WATCHED  # a dry run does not install them
+        informers = Informers(client, connection.source, watched)
         live, metrics, streaks = LiveConfig(request.config, time.time()), Metrics(), HotStreaks()
         usage = UsageMonitor(live, client, lambda: informers.cache.rows("Pod"))
         informers.add_overlay(usage.with_usage)
@@ -389,7 +390,15 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
             if plan is None:
                 return
             for move in plan.moves:
-                _log_move(move)
+                _log.info(
+                    "would move",
+                    pod=f"{move.namespace}/{move.pod}",
+                    source=move.source,
+                    target=move.target,
+                    method=move.method.value,
+                    strategy=move.strategy,
+                    reason=move.reason,
+                )
             if request.once:
                 stop.set()
 
@@ -403,20 +412,3 @@ async def run_dry(request: RunRequest, stop: asyncio.Event) -> None:
                     tasks.append(PeriodicTask("re-read configuration", EVERY, watcher.check))
                 async with run_beside(run_all(each.run() for each in tasks)) as running:
                     await finish_before(stop.wait(), stop, watching, running)
-
-
-def _log_move(move: Move) -> None:
-    _log.info(
-        "would move",
-        pod=f"{move.namespace}/{move.pod}",
-        source=move.source,
-        target=move.target,
-        method=move.method.value,
-        strategy=move.strategy,
-        reason=move.reason,
-    )
-
-
-async def _is_installed(client: ApiClient) -> bool:
-    """Whether the cluster serves PodMigrations; a dry run does not need them."""
-    return await client.find(f"/apis/{MIGRATIONS.api_version}") is not None
