@@ -7,9 +7,9 @@ An option is declared once: as a field of a group, or as a field of the policy (
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import click
 
@@ -20,7 +20,6 @@ from rescheduler.model.time import DurationError, InstantError, parse_duration, 
 
 Command = Callable[..., None]
 Option = Callable[[Command], Command]
-Group = TypeVar("Group")
 
 STDIN = "-"
 
@@ -59,41 +58,40 @@ def option(*flags: str, **how: Any) -> Any:
     return field(metadata={"option": (flags, how)})
 
 
-def _group_options(name: str, into: type[Group]) -> Option:
-    """Make a decorator that adds the options of a dataclass to a command, which gets them as one object."""
-    listed = sorted(fields(into), key=lambda each: each.name not in into.__annotations__)  # type: ignore[arg-type] # a dataclass
-
-    def decorate(command: Command) -> Command:
-        @functools.wraps(command)
-        def grouped(**given: Any) -> None:
-            group = into(**{each.name: given.pop(each.name) for each in listed})
-            command(**{name: group}, **given)
-
-        wrapped: Command = grouped
-        for each in reversed(listed):
-            flags, how = each.metadata["option"]
-            wrapped = click.option(*flags, each.name, **how)(wrapped)
-        return wrapped
-
-    return decorate
-
-
 def command(
     name: str, group: click.Group | None = None, epilog: str | None = messages.EXIT_CODES
 ) -> Callable[[Command], click.Command]:
     """Make a decorator for a command. Parameters that are option groups get their options; -v is the last option."""
 
     def decorate(function: Command) -> click.Command:
-        wrapped = function
-        for parameter, kind in reversed(get_type_hints(function).items()):
-            if kind is PolicyFlags:
-                wrapped = _policy_options(wrapped)
-            elif isinstance(kind, type) and is_dataclass(kind) and kind is not WaitOptions:  # see waiting_options
-                wrapped = _group_options(parameter, kind)(wrapped)
+        groups = {
+            parameter: _policy_options() if kind is PolicyFlags else _group_options(kind)
+            for parameter, kind in get_type_hints(function).items()
+            if isinstance(kind, type) and is_dataclass(kind) and kind is not WaitOptions  # see waiting_options
+        }
+
+        @functools.wraps(function)
+        def run(**given: Any) -> None:
+            function(**{parameter: take(given) for parameter, (_, take) in groups.items()}, **given)
+
+        wrapped: Command = run
+        for each in reversed([each for declared, _ in groups.values() for each in declared]):
+            wrapped = each(wrapped)
         make = click.command if group is None else group.command
         return messages.verbose_option(make(name, epilog=epilog)(wrapped))
 
     return decorate
+
+
+OptionGroup = tuple[Sequence[Option], Callable[[dict[str, Any]], object]]
+"""The options of a group, and a function that takes their values out of all that are given, and makes the group."""
+
+
+def _group_options(into: type) -> OptionGroup:
+    """Return the options that the fields of a dataclass declare."""
+    listed = sorted(fields(into), key=lambda each: each.name not in into.__annotations__)
+    declared = [click.option(*flags, each.name, **how) for each in listed for flags, how in [each.metadata["option"]]]
+    return declared, lambda given: into(**{each.name: given.pop(each.name) for each in listed})
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,22 +208,16 @@ def _policy_flag(name: str, key: str, kind: str, flag: Flag) -> Option:
     return click.option(name, help=about, **how)
 
 
-def _policy_options(command: Command) -> Command:
-    """Add `--config` and a flag for each field of the policy that has one; the command gets them as PolicyFlags."""
+def _policy_options() -> OptionGroup:
+    """Return `--config`, and a flag for each field of the policy that has one."""
     flags = _policy_flags()
+    config = click.option("--config", metavar="FILE", type=click.Path(), help="The configuration; - is standard input.")
 
-    @functools.wraps(command)
-    def grouped(config: str | None, **given: Any) -> None:
+    def take(given: dict[str, Any]) -> PolicyFlags:
         values = {key: given.pop(parameter) for parameter, (key, _) in flags.items()}
-        command(
-            wanted=PolicyFlags(config, {key: value if value != () else None for key, value in values.items()}), **given
-        )
+        return PolicyFlags(given.pop("config"), {key: None if value == () else value for key, value in values.items()})
 
-    wrapped: Command = grouped
-    for _, option in reversed(flags.values()):
-        wrapped = option(wrapped)
-    about = "The configuration; - is standard input."
-    return click.option("--config", metavar="FILE", type=click.Path(), help=about)(wrapped)
+    return [config, *(option for _, option in flags.values())], take
 
 
 def config_file(about: str = "The controller's configuration; - is standard input.") -> Any:
