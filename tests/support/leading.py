@@ -118,7 +118,7 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
     async with client_of(space.cluster) as client:
         watching, pauses = Informers(client, "test"), PauseWatcher(PauseStore(client, space.name, STATE))
         migrations, observer, now = watching.migrations, MigrationObserver(client), client.clock.now
-        store = MigrationStore(MigrationClient(client, now), migrations, lambda before, after: None)
+        store = MigrationStore(MigrationClient(client), migrations, lambda before, after: None)
         now_live = live(
             policy=lambda: replace(LENIENT, when=given.timing()),
             concurrency=lambda: given.concurrency,

@@ -176,7 +176,7 @@ def _make_controller(
         events.add(events_for(before, after))
         context.metrics.moves.observe(before, after)
 
-    store = MigrationStore(MigrationClient(client, now), migrations, notify)
+    store = MigrationStore(MigrationClient(client), migrations, notify)
     windows = TimeWindows(migrations, live, now)
     gate = StartGate(
         migrations,

@@ -7,7 +7,6 @@ of a condition last changed; reason and message may change in between.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -158,9 +157,8 @@ class StaleError(Exception):
 class MigrationClient:
     """The migrations of one cluster."""
 
-    def __init__(self, client: ApiClient, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self._now = now
 
     async def create(self, migration: PodMigration) -> PodMigration:
         """Store a new migration; one that is there under the same name already is given back as it is."""
@@ -193,11 +191,12 @@ class MigrationClient:
         """Record progress over the version that was read."""
         # The version alone says which object is meant: no other object ever has it, not even one of the same name.
         metadata = {"resourceVersion": migration.metadata.resource_version}
+        changed = encode_status(migration, status, self._client.clock.now())
         request = ApiRequest(
             "PATCH",
             path_of(KIND, migration.namespace, migration.name, "status"),
             {"fieldManager": FIELD_MANAGER},
-            msgspec.json.encode({"metadata": metadata, "status": encode_status(migration, status, self._now())}),
+            msgspec.json.encode({"metadata": metadata, "status": changed}),
             "application/merge-patch+json",
             answers=frozenset({404, 409}),
         )
@@ -298,11 +297,11 @@ async def reject(client: ApiClient, keys: Sequence[ObjectKey], by: str, *, dry: 
 
 def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigration]) -> list[PodMigration]:
     """Add the migrations of the same proposals that still wait for approval: a proposal is all or nothing."""
-    found = {(each.namespace, each.name): each for each in chosen}
+    found = {each.key: each for each in chosen}
     proposals = {each.spec.proposal_name for each in found.values() if each.spec.members > 1}
-    for each in sorted(known, key=lambda one: (one.namespace, one.name)):
+    for each in sorted(known, key=lambda one: one.key):
         if each.spec.members > 1 and each.spec.proposal_name in proposals and each.awaits_approval:
-            found.setdefault((each.namespace, each.name), each)
+            found.setdefault(each.key, each)
     return list(found.values())
 
 
@@ -328,7 +327,7 @@ async def _decide(client: ApiClient, key: ObjectKey, wanted: ApprovalOutcome, by
 
 def _result_without_write(found: PodMigration, wanted: ApprovalOutcome) -> ApprovalResult | None:
     """Return the result if nothing has to be written."""
-    key = (found.namespace, found.name)
+    key = found.key
     if found.status.over:
         why = f": {found.status.message}" if found.status.message else ""
         return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.status.phase.value} already{why}")
