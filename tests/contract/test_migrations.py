@@ -168,6 +168,24 @@ def test_a_pod_of_a_job_is_made_anew_beside_its_fellow(space: Space, moves: Move
     assert labels.MIGRATION_ID not in space.get("Job", "work")["metadata"].get("annotations", {})
 
 
+@pytest.mark.real_only  # it needs a ReplicationController
+def test_the_successor_of_a_pod_of_an_unknown_controller_is_found_by_the_controllers_uid(
+    space: Space, moves: Moves, nodes: list[str]
+) -> None:
+    template = deployment("old", 2)["spec"]["template"]
+    spec = {"replicas": 2, "selector": template["metadata"]["labels"], "template": template}
+    space.create({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": spec})
+    before = wait_until_settled(space, 2)
+    original = space.pods("old")[0]
+    done = move(moves, original, other_node(nodes, original), Method.EVICT)
+    assert done.status.phase is Phase.COMPLETED, done.status
+    assert done.status.controller is not None
+    assert done.status.controller.kind == "ReplicationController"
+    assert replacement(space, done)["metadata"]["uid"] not in {original["metadata"]["uid"], *done.status.bystanders}
+    moves.late("m")
+    audit(before, wait_until_settled(space, 2), done)
+
+
 def test_two_moves_that_belong_together_start_when_both_have_their_room(
     web: Space, moves: Moves, nodes: list[str]
 ) -> None:

@@ -78,6 +78,7 @@ def _rich_cluster() -> list[dict[str, Any]]:
     volumes = [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "scratch", "emptyDir": {"medium": dumps.SECRET}},
+        {"name": "cache", "emptyDir": {"medium": "Memory", "sizeLimit": dumps.SECRET}},
         {"name": "host", "hostPath": {"path": dumps.SECRET}},
         {"name": "disk", "rbd": {"keyring": dumps.SECRET}},
     ]

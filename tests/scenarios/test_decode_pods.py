@@ -231,6 +231,7 @@ VOLUMES: list[tuple[str, Object, tuple[int, int, int]]] = [
     ("an ephemeral claim", {"ephemeral": {"volumeClaimTemplate": {}}}, (1, 1, 0)),
     ("a host path", {"hostPath": {"path": "/x"}}, (0, 1, 0)),
     ("an empty dir", {"emptyDir": {}}, (0, 1, 0)),
+    ("an empty dir in memory", {"emptyDir": {"medium": "Memory"}}, (0, 0, 0)),
     ("an inline disk", {"gcePersistentDisk": {"pdName": "x"}}, (0, 0, 1)),
     ("a config map", {"configMap": {"name": "x"}}, (0, 0, 0)),
     ("no host path", {"hostPath": None, "configMap": {"name": "x"}}, (0, 0, 0)),

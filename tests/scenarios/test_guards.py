@@ -13,8 +13,9 @@ import pytest
 from rescheduler.model import labels
 from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.model.move_history import MoveHistory, PastMove
-from rescheduler.model.objects import Owner, Pod
+from rescheduler.model.objects import Owner, Pod, PodCondition
 from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Filters
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
 from rescheduler.planning.api import Proposal, Proposals, Strategy
@@ -42,7 +43,11 @@ Rows = Row | list[Row]
 STAGE = [node("a"), node("b")]
 STATUS, ID = labels.MIGRATION_STATUS, labels.MIGRATION_ID
 HOW = labels.MIGRATION_METHOD
+SAFE = labels.SAFE_LOCAL_VOLUMES
+EVICT = {labels.EVICT: ""}
 LONELY: PolicyOptions = {"allow": ["single_replica"]}
+ANY: PolicyOptions = {"filters": Filters(controllers=("*",))}
+NAMED: PolicyOptions = {"filters": Filters(controllers=("Set.x.io",))}
 
 
 class Leaving(Strategy[StrategySettings]):
@@ -61,6 +66,14 @@ def leaving(snapshot: ClusterSnapshot, options: PolicyOptions) -> Plan:
 
 def on_stage(*rows: Rows, kinds: Iterable[str] = KINDS) -> ClusterSnapshot:
     return cluster(STAGE, *rows, kinds=kinds)
+
+
+def unready(seconds: float) -> PodCondition:
+    return PodCondition("Ready", "False", "ContainersNotReady", NOW - seconds)
+
+
+def foreign(annotations: dict[str, str]) -> Pod:
+    return pod("p", on="a", owner=Owner("Workflow.argoproj.io", "nightly"), annotations=annotations)
 
 
 def moved(seconds_ago: float) -> dict[str, str]:
@@ -168,6 +181,23 @@ KEPT = [
         "the input has no PersistentVolume objects",
     ),
     ("Volumes", on_stage(stored(), kinds=KINDS - {"PersistentVolumeClaim"}), {}, "no PersistentVolumeClaim objects"),
+    ("LocalStorage", on_stage(pod("p", on="a", local_storage=["hostPath istio-data"])), {}, "(hostPath istio-data)"),
+    (
+        "LocalStorage",
+        on_stage(pod("p", on="a", local_storage=["emptyDir tmp", "emptyDir cache"], annotations={SAFE: "tmp"})),
+        {},
+        "local storage (emptyDir cache)",
+    ),
+    ("RunsToCompletion", on_stage(pod("p", on="a", to_completion=True)), {}, "a copy would do its work twice"),
+    ("UnknownScheduler", on_stage(pod("p", on="a", scheduler="volcano")), {}, "scheduler volcano places it"),
+    (
+        "UnknownController",
+        on_stage(pod("p", on="a", owner=Owner("Workflow.argoproj.io", "nightly"))),
+        LONELY,
+        "what Workflow.argoproj.io nightly does without it is not known (filters.controllers lets it go)",
+    ),
+    ("UnknownController", on_stage(pod("p", on="a", owner=Owner("StatefulSet.apps.kruise.io", "s"))), LONELY, "s does"),
+    ("UnknownController", on_stage(pod("p", on="a", owner=Owner("ReplicationController", "r"))), LONELY, "r does"),
     ("ResourceClaims", on_stage(pod("p", on="a", resource_claims=True)), {}, "resourceClaims"),
     ("Job", on_stage(job("sum", replicas=3, on=["a"])), {}, "Job sum would start its work again (allow.jobs lets it)"),
     ("MigrationMethod", on_stage(statefulset("db", on=["a", "b"])), {"method": "handoff"}, "chosen for it, and only a"),
@@ -187,7 +217,24 @@ KEPT = [
     ("SingleReplica", on_stage(deployment("web", on=["a"], recreate=True)), {}, "only replica, and its Deployment's"),
     ("SingleReplica", on_stage(deployment("web", on=["a"], ready=False)), {}, "only replica, and it is not Ready"),
     ("SingleReplica", on_stage(deployment("web", on=["a"])), {"method": "evict"}, "evict is the method chosen for it"),
-    ("SingleReplica", on_stage(pod("p", on="a", owner=Owner("Widget.example.com", "w"))), {}, "it is the only replica"),
+    (
+        "SingleReplica",
+        on_stage(pod("p", on="a", owner=Owner("Widget.example.com", "w"))),
+        ANY,
+        "it is the only replica",
+    ),
+    (
+        "SingleReplica",
+        on_stage(deployment("web", on=["a"], no_surge=True)),
+        {},
+        "only replica, and its Deployment's max",
+    ),
+    (
+        "SingleReplica",
+        on_stage(statefulset("db", on=["a"], ready=False, conditions=[unready(599)])),
+        {},
+        "only replica",
+    ),
 ]
 
 FREE = [
@@ -196,7 +243,9 @@ FREE = [
     ("a namespace that was let in", on_stage(pod("p", on="a", namespace="kube-system")), {"excluded_namespaces": []}),
     ("a selector of others", on_stage(pod("p", on="a", labels={"tier": "web"})), {"excluded_pods": "tier=db"}),
     ("opting out by annotation", on_stage(pod("p", on="a", annotations={labels.RESCHEDULING: "disabled"})), {}),
-    ("a foreign DaemonSet", on_stage(pod("p", on="a", owner=Owner("DaemonSet.apps.kruise.io", "d"))), LONELY),
+    ("a foreign DaemonSet", on_stage(pod("p", on="a", owner=Owner("DaemonSet.apps.kruise.io", "d"))), ANY | LONELY),
+    ("a foreign DaemonSet that is named", on_stage(pod("p", on="a", owner=Owner("Set.x.io", "d"))), NAMED | LONELY),
+    ("a foreign controller, by annotation", on_stage(foreign(EVICT)), LONELY),
     ("a pod from the API", on_stage(pod("p", on="a", annotations={labels.STATIC_SOURCE: "api"})), {}),
     ("just below system-critical", on_stage(pod("p", on="a", priority=1_999_999_999)), {}),
     ("exactly minPodAge", on_stage(pod("p", on="a", age=60)), {}),
@@ -216,7 +265,22 @@ FREE = [
     ("local storage", on_stage(pod("p", on="a", local_storage=["emptyDir tmp"])), {"allow": ["local_storage"]}),
     ("a volume that can follow", on_stage(stored()), {}),
     ("a Job", on_stage(job("sum", replicas=3, on=["a"])), {"allow": ["jobs"]}),
-    ("a foreign Job", on_stage(pod("p", on="a", owner=Owner("Job.batch.volcano.sh", "j"))), LONELY),
+    ("a foreign Job", on_stage(pod("p", on="a", owner=Owner("Job.batch.volcano.sh", "j"))), ANY | LONELY),
+    ("a pod of nobody that ends", on_stage(pod("p", on="a", to_completion=True)), {"allow": ["jobs"]}),
+    ("a StatefulSet's pod that ends", on_stage(statefulset("db", on=["a", "b"], to_completion=True)), {}),
+    ("the default scheduler by name", on_stage(pod("p", on="a", scheduler="default-scheduler")), {}),
+    ("any scheduler", on_stage(pod("p", on="a", scheduler="volcano")), {"filters": Filters(schedulers=())}),
+    ("sockets of a sidecar", on_stage(pod("p", on="a", local_storage=["emptyDir istio-data"])), {}),
+    (
+        "volumes that may be lost",
+        on_stage(pod("p", on="a", local_storage=["emptyDir tmp", "hostPath c"], annotations={SAFE: "tmp, c"})),
+        {},
+    ),
+    (
+        "the only replica, long not Ready",
+        on_stage(statefulset("db", on=["a"], ready=False, conditions=[unready(600)])),
+        {},
+    ),
     ("a handoff that can be", on_stage(deployment("web", on=["a"])), {"method": "handoff"}),
     ("a pod of nobody, handoff for all", on_stage(pod("p", on="a")), {"method": "handoff"}),
     (

@@ -11,6 +11,7 @@ import pytest
 from rescheduler.model import labels
 from rescheduler.model.objects import Owner, Pod, Workload
 from rescheduler.model.plan import Method
+from rescheduler.model.policy import Filters
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import (
     Row,
@@ -72,6 +73,7 @@ CHOSEN: list[tuple[str, list[Row], str, Method]] = [
         Method.HANDOFF,
     ),
     ("Recreate", deployment("web", on=["a", "b"], recreate=True), "auto", Method.EVICT),
+    ("maxSurge 0", deployment("web", on=["a", "b"], no_surge=True), "auto", Method.EVICT),
     ("not Ready", deployment("web", on=["a", "b"], ready=False), "auto", Method.EVICT),
     ("a shared volume", deployment("web", on=["a"], claims=["data"]) + disk("ReadWriteMany"), "auto", Method.HANDOFF),
     ("a volume to read", deployment("web", on=["a"], claims=["data"]) + disk("ReadOnlyMany"), "auto", Method.HANDOFF),
@@ -80,6 +82,12 @@ CHOSEN: list[tuple[str, list[Row], str, Method]] = [
         deployment("web", on=["a"], claims=["data"]) + disk("ReadWriteOnce", "ReadWriteMany"),
         "auto",
         Method.HANDOFF,
+    ),
+    (
+        "a volume to read, or for one node",
+        deployment("web", on=["a"], claims=["data"]) + disk("ReadWriteOnce", "ReadOnlyMany"),
+        "auto",
+        Method.EVICT,
     ),
     (
         "a volume of one node",
@@ -124,7 +132,7 @@ CHOSEN: list[tuple[str, list[Row], str, Method]] = [
 @pytest.mark.parametrize(("rows", "method", "expected"), [pytest.param(*row[1:], id=row[0]) for row in CHOSEN])
 def test_the_gentlest_method_that_fits_is_chosen(rows: list[Row], method: str, expected: Method) -> None:
     snapshot = cluster(node("a", maintenance=True), node("b"), rows)
-    (move,) = planned(snapshot, MAINTENANCE, method=method, allow=ALL).moves
+    (move,) = planned(snapshot, MAINTENANCE, method=method, allow=ALL, filters=Filters(controllers=("*",))).moves
     assert move.method is expected
 
 

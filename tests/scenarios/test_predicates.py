@@ -33,7 +33,8 @@ from tests.support.builders import (
 )
 from tests.support.planning import MAINTENANCE, moves_of, planned, rejection_of
 
-A = node("a", maintenance=True, zone="za", labels={"region": "ra"})
+AMD, ARM = {"kubernetes.io/arch": "amd64"}, {"kubernetes.io/arch": "arm64"}
+A = node("a", maintenance=True, zone="za", labels={"region": "ra", **AMD})
 GPU = "example.com/gpu"
 WEB, DB = {"app": "web"}, {"app": "db"}
 Y: list[Row] = [
@@ -42,7 +43,7 @@ Y: list[Row] = [
         cpu=16,
         memory="32Gi",
         zone="zy",
-        labels={"disk": "ssd", "cores": "8"},
+        labels={"disk": "ssd", "cores": "8", **AMD},
         resources={GPU: 4, "ephemeral-storage": "9Gi"},
     ),
     pod("busy", on="y", cpu=8, labels=DB),
@@ -82,6 +83,30 @@ CASES: list[tuple[str, str, list[Row], list[Row]]] = [
     ("cordoned", "NodeUnschedulable", [me(), node("x", cordoned=True)], [me(), X]),
     ("maintenance", "Maintenance", [me(), node("x", maintenance=True)], [me(), X]),
     ("being deleted", "NodeDeleting", [me(), node("x", deleting=True)], [me(), X]),
+    (
+        "the cluster autoscaler removes it",
+        "NodeBeingRemoved",
+        [me(), node("x", taints=["DeletionCandidateOfClusterAutoscaler=1:PreferNoSchedule"])],
+        [me(), node("x", taints=["other=1:PreferNoSchedule"])],
+    ),
+    (
+        "Karpenter removes it, and the pod tolerates all",
+        "NodeBeingRemoved",
+        [me(tolerations=["*"]), node("x", taints=["karpenter.sh/disrupted:NoSchedule"])],
+        [me(tolerations=["*"]), node("x", taints=["karpenter.sh/reserved:NoSchedule"])],
+    ),
+    (
+        "another architecture",
+        "NodePlatform",
+        [me(), node("x", labels=ARM)],
+        [me(), node("x", labels=AMD)],
+    ),
+    (
+        "another architecture, and the pod asks for something else",
+        "NodePlatform",
+        [me(node_affinity=["!old"]), node("x", labels=ARM)],
+        [me(node_affinity=["kubernetes.io/arch in (amd64,arm64)"]), node("x", labels=ARM)],
+    ),
     ("unreadable", "NodeProblem", [me(), node("x", problem="f: Node x: junk")], [me(), X]),
     ("a taint", "TaintToleration", [me(), node("x", taints=["k=v:NoSchedule"])], [me(), X]),
     (

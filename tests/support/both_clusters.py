@@ -24,7 +24,16 @@ from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import StateNotReached, until
 
 GROUPS = {
-    "/api/v1": ("Event", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount"),
+    "/api/v1": (
+        "Event",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicationController",
+        "ResourceQuota",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    ),
     "/apis/apps/v1": ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
     "/apis/batch/v1": ("CronJob", "Job"),
     "/apis/coordination.k8s.io/v1": ("Lease",),

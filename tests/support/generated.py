@@ -168,6 +168,10 @@ def _node(choose: Chooser, name: str) -> Node:
         labels["cores"] = _pick(choose, ("2", "8", "many"))
     if _chance(choose, 30):
         labels["region"] = _pick(choose, ("r1", "r2"))
+        if "disk" in labels:
+            labels["kubernetes.io/arch"] = "amd64" if labels["region"] == "r1" else "arm64"
+    marked = labels.get("cores") == "many" and "region" in labels
+    removal = ["DeletionCandidateOfClusterAutoscaler=1:PreferNoSchedule"] if marked else []
     return b.node(
         name,
         cpu=choose.number(1, 12),
@@ -175,7 +179,7 @@ def _node(choose: Chooser, name: str) -> Node:
         pods=_pick(choose, (110, 110, 8, 4)),
         resources={"example.com/gpu": choose.number(1, 2)} if _chance(choose, 30) else {},
         labels=labels,
-        taints=_some(choose, TAINTS, 2) if _chance(choose, 30) else (),
+        taints=(_some(choose, TAINTS, 2) if _chance(choose, 30) else []) + removal,
         zone=None if _chance(choose, 15) else _pick(choose, ZONES),
         cordoned=_chance(choose, 5),
         ready=not _chance(choose, 5),

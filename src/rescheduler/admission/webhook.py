@@ -200,7 +200,6 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MOST_REFUSALS = 2000
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_LONGEST_LABEL = 63
 
 
 def patch_for(pod: Json, advice: PlacementAdvice, now: float) -> list[Json]:
@@ -233,8 +232,8 @@ def _make_labels(expected: ExpectedMove) -> dict[str, str]:
     """The labels of a rebuilt pod; a value that is too long is cut, an invalid one is left out."""
     whole = {labels.MIGRATION_ID: expected.migration, labels.MIGRATION_STATUS: "in-progress"}
     cut = {
-        labels.MIGRATED_FROM: expected.source[:_LONGEST_LABEL].rstrip("-_."),
-        labels.MIGRATION_REASON: expected.strategy[:_LONGEST_LABEL].rstrip("-_."),
+        labels.MIGRATED_FROM: labels.label_value(expected.source),
+        labels.MIGRATION_REASON: labels.label_value(expected.strategy),
     }
     return {key: value for key, value in {**whole, **cut}.items() if _is_label(value)}
 
@@ -248,7 +247,7 @@ def _make_notes(expected: ExpectedMove, now: float) -> dict[str, str]:
 
 
 def _is_label(value: str) -> bool:
-    return len(value) <= _LONGEST_LABEL and _LABEL.fullmatch(value) is not None
+    return len(value) <= labels.LONGEST_VALUE and _LABEL.fullmatch(value) is not None
 
 
 def _add_gate(spec: Json) -> Iterator[Json]:

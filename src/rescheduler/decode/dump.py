@@ -22,7 +22,7 @@ import yaml
 from msgspec import Raw
 
 from rescheduler.decode import structs
-from rescheduler.decode.pods import is_usual, select_annotations
+from rescheduler.decode.pods import MEMORY, is_usual, select_annotations
 from rescheduler.decode.reader import Bytes, SnapshotBuilder, text_at
 from rescheduler.decode.sections import SectionError
 from rescheduler.decode.split import JsonError, ListHead, split
@@ -248,7 +248,7 @@ def _one_line(error: Exception) -> str:
 
 
 _PRESENT = Raw(b"{}")
-_KEPT_OF_VOLUMES = ("name", "persistent_volume_claim")
+_KEPT_OF_VOLUMES = ("name", "persistent_volume_claim", "empty_dir")
 _UNREADABLE = "left out of the recording: it could not be read"
 
 
@@ -323,6 +323,8 @@ def _strip(found: structs.ApiObject) -> None:
             condition.reason = condition.last_transition_time = None  # five in each pod, and never read
     if isinstance(found, structs.ApiPod) and found.spec is not None:
         for volume in found.spec.volumes or ():
+            if volume.empty_dir is not None and volume.empty_dir.medium != MEMORY:
+                volume.empty_dir.medium = None
             for section in (field for field in structs.ApiPodVolume.__struct_fields__ if field not in _KEPT_OF_VOLUMES):
                 _keep_presence(volume, section)
     if isinstance(found, structs.ApiPersistentVolume) and found.spec is not None:

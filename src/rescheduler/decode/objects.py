@@ -52,6 +52,7 @@ def workload(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta) -> Wo
     """Make the row of a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
     spec = found.spec or structs.ApiWorkloadSpec()
     template = (spec.template and spec.template.spec) or structs.ApiTemplateSpec()
+    strategy = spec.strategy or structs.ApiUpdateStrategy()
     replicas = spec.parallelism if kind == "Job" else spec.replicas
     if replicas is None and kind not in ("DaemonSet", "CronJob"):
         replicas = 1  # the API's default
@@ -62,7 +63,8 @@ def workload(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta) -> Wo
         uid=meta.uid or "",
         owner=sections.owner(meta.owner_references, "metadata.ownerReferences"),
         replicas=replicas,
-        recreate=spec.strategy is not None and spec.strategy.type == "Recreate",
+        recreate=strategy.type == "Recreate",
+        no_surge=(strategy.rolling_update or structs.ApiRollingUpdate()).max_surge in (0, "0", "0%"),
         selector=sections.raw_label_selector(spec.selector, "spec.selector"),
         annotations=select_annotations(meta.annotations),
         node_selector=tuple(

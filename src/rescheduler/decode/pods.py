@@ -214,6 +214,8 @@ class PodDecoder:
             claims,
             local,
             disks,
+            spec.restart_policy,
+            spec.scheduler_name,
         )
         known = self._shapes.get(key)
         if known is not None:
@@ -233,6 +235,8 @@ class PodDecoder:
             local_storage=local,
             inline_disks=disks,
             resource_claims=bytes(spec.resource_claims) not in (b"", b"null", b"[]"),
+            to_completion=spec.restart_policy in ("Never", "OnFailure"),
+            scheduler=self._intern(spec.scheduler_name or ""),
         )
         self._shapes[key] = shape
         return shape
@@ -307,6 +311,10 @@ def _host_ports(spec: structs.ApiPodSpec) -> tuple[HostPort, ...]:
     return tuple(sorted({port for c in serving for port in sections.host_ports(c.ports, "spec.containers.ports")}))
 
 
+MEMORY = "Memory"
+"""The medium of an emptyDir without data on the node."""
+
+
 def _volumes(
     volumes: Sequence[structs.ApiPodVolume], pod_name: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -322,8 +330,9 @@ def _volumes(
             local.append(f"ephemeral volume {volume.name}")  # created for this pod, deleted with it
         elif structs.present(volume.host_path):
             local.append(f"hostPath {volume.name}")
-        elif structs.present(volume.empty_dir):
-            local.append(f"emptyDir {volume.name}")
+        elif volume.empty_dir is not None:
+            if volume.empty_dir.medium != MEMORY:  # a cache or a secret of the process, gone with it anyway
+                local.append(f"emptyDir {volume.name}")
         else:
             disks.extend(f"{kind} {volume.name}" for kind in _INLINE_DISKS if structs.present(getattr(volume, kind)))
     return tuple(claims), tuple(local), tuple(disks)

@@ -121,11 +121,15 @@ def owner(raw: Raw, path: str) -> Owner | None:
     """Return the controller among the owner references."""
     for reference in decode(raw, list[structs.ApiOwnerReference], path) or ():
         if reference.controller:
-            group, slash, _ = (reference.api_version or "").rpartition("/")
-            kind = reference.kind or ""
-            name = kind if not slash or group in STANDARD_GROUPS else f"{kind}.{group}"
-            return Owner(name, reference.name or "", reference.uid or "")
+            kind = qualify_kind(reference.kind or "", reference.api_version or "")
+            return Owner(kind, reference.name or "", reference.uid or "")
     return None
+
+
+def qualify_kind(kind: str, api_version: str) -> str:
+    """Return the kind with its group, such as `CloneSet.apps.kruise.io`; a kind of Kubernetes itself stands alone."""
+    group, slash, _ = api_version.rpartition("/")
+    return kind if not slash or group in STANDARD_GROUPS else f"{kind}.{group}"
 
 
 def label_selector(found: structs.ApiLabelSelector | None, path: str) -> Selector | None:

@@ -65,12 +65,16 @@ class ApiClaimSource(ApiStruct):
     claim_name: str | None = None
 
 
+class ApiEmptyDir(ApiStruct):
+    medium: str | None = None
+
+
 class ApiPodVolume(ApiStruct):
     name: str | None = None
     persistent_volume_claim: ApiClaimSource | None = None
+    empty_dir: ApiEmptyDir | None = None
     ephemeral: Raw = ABSENT
     host_path: Raw = ABSENT
-    empty_dir: Raw = ABSENT
     aws_elastic_block_store: Raw = ABSENT
     gce_persistent_disk: Raw = ABSENT
     azure_disk: Raw = ABSENT
@@ -85,6 +89,8 @@ class ApiPodVolume(ApiStruct):
 
 class ApiPodSpec(ApiStruct):
     node_name: str | None = None
+    scheduler_name: str | None = None
+    restart_policy: str | None = None
     priority: Priority | None = None
     priority_class_name: str | None = None
     containers: list[ApiContainer] | None = None
@@ -170,6 +176,7 @@ class ApiNode(ApiObject):
 
 class ApiRollingUpdate(ApiStruct):
     partition: int | None = None
+    max_surge: int | str | None = None
 
 
 class ApiUpdateStrategy(ApiStruct):

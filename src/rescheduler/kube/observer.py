@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from rescheduler.decode.sections import SectionError, label_selector
+from rescheduler.decode.sections import SectionError, label_selector, qualify_kind
 from rescheduler.decode.structs import ApiLabelSelector
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import ObjectClient, list_items, path_of
@@ -51,17 +51,22 @@ class MigrationObserver(ObjectClient):
             services = reads.create_task(self._list_if(ObservedPart.SERVICES in parts, "Service", namespace))
         pod, controller, workload = found.result(), known.result(), noted.result()
         is_original = pod is not None and progress.pod_uid in ("", pod["metadata"]["uid"])
-        if progress.controller is None and pod is not None and is_original:
-            controller = await self._find_referenced(namespace, _reference(pod))
+        owner = progress.controller
+        if owner is None and pod is not None and is_original:
+            owner = owner_of(pod)
+            controller = await self._find_referenced(namespace, owner)
         if progress.workload is None and controller is not None:
-            workload = await self._find_referenced(namespace, _reference(controller)) or controller
+            workload = await self._find_referenced(namespace, owner_of(controller)) or controller
         # The annotated workload comes from the PodMigration: a rollout may have removed the ReplicaSet that led to it.
         deployment = workload if workload is not None and workload["kind"] == "Deployment" else None
         replacement = successor.result()
         newest = _newest(each for each in (pod, replacement) if each is not None)
         async with _read_together() as reads:
-            whose = controller if ObservedPart.SIBLINGS in parts else None
-            siblings = reads.create_task(self.owned("Pod", namespace, whose, newest))
+            foreign = owner is not None and owner.kind not in CONTROLLERS
+            whose = controller or (_stand_in(owner) if owner is not None and foreign else None)
+            siblings = reads.create_task(
+                self.owned("Pod", namespace, whose if ObservedPart.SIBLINGS in parts else None, newest)
+            )
             above = deployment if ObservedPart.REPLICA_SETS in parts else None
             sets = reads.create_task(self.owned("ReplicaSet", namespace, above))
             protected = (deployment or controller) if ObservedPart.BUDGETS in parts else None
@@ -75,6 +80,7 @@ class MigrationObserver(ObjectClient):
             marked=marked,
             namesake=namesake,
             controller=controller,
+            foreign=foreign,
             deployment=deployment,
             replica_sets=sets.result(),
             siblings=siblings.result(),
@@ -161,9 +167,17 @@ def _name_of_replacement(migration: PodMigration) -> str:
     return wanted.name if wanted is not None and wanted.name != migration.spec.pod.name else ""
 
 
-def _reference(body: Json) -> ObjectReference | None:
+def owner_of(body: Json) -> ObjectReference | None:
+    """The controller of an object; a foreign kind with its group."""
     owner = controller_of(body)
-    return ObjectReference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
+    if owner is None:
+        return None
+    return ObjectReference(qualify_kind(owner["kind"], owner.get("apiVersion", "")), owner["name"], owner["uid"])
+
+
+def _stand_in(owner: ObjectReference) -> Json:
+    """What is known of a controller that is not read: by its UID its pods are found."""
+    return {"kind": owner.kind, "metadata": {"name": owner.name, "uid": owner.uid}, "spec": {}}
 
 
 def _find_marked(

@@ -42,7 +42,7 @@ from rescheduler.migration.steps.evict import (
     Unprotect,
     disown_extra_pods,
 )
-from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, CheckCopy, CopyTemplate, HandOver
 from rescheduler.migration.steps.placeholder import HoldRoom, ReleaseRoom
 from rescheduler.migration.steps.remove import AwaitRemoved, Remove
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
@@ -110,7 +110,7 @@ class Lifecycle:
         self._settings = settings or MigrationSettings()
         settings = self._settings
         grace = int(settings.eviction_grace_period)
-        rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady())
+        rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady(settings.min_overlap))
         after_room: dict[Method, tuple[Step, ...]] = {
             Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
             Method.COPY: (*rest, EvictOriginal(grace), Finish()),
@@ -123,7 +123,7 @@ class Lifecycle:
         reserved = frozenset({AwaitMembers.name, *(step.name for steps in after_room.values() for step in steps)})
         members = AwaitMembers(reserved)
         self._steps: dict[Method, tuple[Step, ...]] = {
-            Method.HANDOFF: (Mark(), CopyTemplate(), Nominate(), members, *after_room[Method.HANDOFF]),
+            Method.HANDOFF: (Mark(), CopyTemplate(), CheckCopy(), Nominate(), members, *after_room[Method.HANDOFF]),
             Method.COPY: (CheckBudgets(spare=1), Mark(), CopyPod(), Nominate(), members, *after_room[Method.COPY]),
             Method.EVICT: (CheckBudgets(spare=0), Mark(), HoldRoom(), members, *after_room[Method.EVICT]),
             Method.REMOVE: (Remove(), AwaitRemoved()),

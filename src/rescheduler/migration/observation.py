@@ -60,6 +60,8 @@ class Observation:
     namesake: Json | None = None
     """The pod that has the name chosen for the copy; read while there is no copy."""
     controller: Json | None = None
+    foreign: bool = False
+    """Whether the original's controller is of a kind that is not read. Its pods are still the siblings."""
     deployment: Json | None = None
     replica_sets: tuple[Json, ...] = ()
     """Every ReplicaSet of the Deployment: its controller copies our annotations to them."""

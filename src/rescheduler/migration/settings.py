@@ -46,6 +46,11 @@ class MigrationSettings(Section):
     )
     retry_delay: ShortPeriod = setting(10.0, "How long to wait before a move that was rolled back is tried again.")
     max_retry_delay: ShortPeriod = setting(300.0, "That wait doubles with each attempt, up to this limit.")
+    min_overlap: Duration = setting(
+        0.0,
+        "How long a copy and its original are both Ready before the original goes. `minReadySeconds` of the workload "
+        "holds too; the longer of the two counts.",
+    )
     eviction_grace_period: WholeSeconds = setting(
         30.0,
         "How long an evicted pod has to end by itself, at least, in whole seconds. A pod whose own "

@@ -335,6 +335,18 @@ def check_text(check: Callable[[str], str], form: str) -> Check:
     return Check(check, {"type": "string", "format": form}, after=True)
 
 
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
+
+
+def _check_controller_kind(name: str) -> str:
+    kind, dot, group = name.partition(".")
+    if name != "*" and not (_KIND.fullmatch(kind) and (not dot or all(map(_LABEL.fullmatch, group.split("."))))):
+        raise ValueError(f"{quote(name)} is not a kind with its API group, such as CloneSet.apps.kruise.io, nor *")
+    return name
+
+
+ControllerKind = Annotated[str, check_text(_check_controller_kind, "kind")]
+"""A kind of controllers with its API group, as `sections.owner` writes it; `*` for all."""
 LabelName = Annotated[str, check_text(_check_label_name, "label")]
 """The key of a label."""
 Namespace = Annotated[str, check_text(_check_namespace, "namespace")]

@@ -89,13 +89,33 @@ TRACE_ANNOTATIONS = (MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME)
 EVICT = "descheduler.alpha.kubernetes.io/evict"  # on a pod: may be moved where only caution speaks against it
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"  # on a pod; like evict, whatever its value
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # on a pod; "false" means leave it alone
+SAFE_LOCAL_VOLUMES = (
+    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # on a pod: volumes that may be lost, with commas
+)
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"  # on a pod or a node; "true" means leave it alone; on a pod "4h", too
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"  # on a node; "true": it is to stay
+
+LONGEST_VALUE = 63
+
+
+def label_value(name: str) -> str:
+    """A node's name as the value of a label, which may have fewer letters."""
+    return name[:LONGEST_VALUE].rstrip("-_.")
+
 
 _OTHERS = (
     *(SCHEDULING_RETRIES, MISSPELT_RETRIES, MIRROR, STATIC_SOURCE, SELECTED_NODE),
     *KSE_RECORDS.values(),
-    *(EVICT, PREFER_NO_EVICTION, SAFE_TO_EVICT, DO_NOT_DISRUPT, SCALE_DOWN_DISABLED, KOORDINATOR_COST, DELETION_COST),
+    *(
+        EVICT,
+        PREFER_NO_EVICTION,
+        SAFE_TO_EVICT,
+        SAFE_LOCAL_VOLUMES,
+        DO_NOT_DISRUPT,
+        SCALE_DOWN_DISABLED,
+        KOORDINATOR_COST,
+        DELETION_COST,
+    ),
 )
 
 

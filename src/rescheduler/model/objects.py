@@ -166,6 +166,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     owner: Owner | None = None
     replicas: int | None = None
     recreate: bool = False
+    no_surge: bool = False
+    """Whether a Deployment may never have more pods than its replicas (`maxSurge: 0`)."""
     selector: Selector | None = None
     annotations: Mapping[str, str] = NOTHING
     node_selector: tuple[tuple[str, str], ...] = ()

@@ -16,6 +16,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from rescheduler.model.fields import (
+    ControllerKind,
     Count,
     CountOrShare,
     Cycles,
@@ -121,8 +122,8 @@ class Allowances(Section):
 
     jobs: bool = setting(
         False,
-        "Move pods of Jobs. Their work starts again.",
-        Flag("also move pods of Jobs; their work starts again."),
+        "Move pods of Jobs, and pods without a controller that run to completion. Their work starts again.",
+        Flag("also move pods that run to completion; their work starts again."),
     )
     local_storage: bool = setting(
         False,
@@ -227,6 +228,16 @@ class Filters(Section):
         (),
         "With `persistentVolumes: false`: only pods with claims of these storage classes are not moved; `[]` means "
         "all classes.",
+    )
+    controllers: tuple[ControllerKind, ...] = setting(
+        (),
+        "Also move pods of these controllers, by eviction: kinds with their API groups, such as "
+        "`CloneSet.apps.kruise.io`, or `*` for all. Pods of ReplicaSets, StatefulSets and Jobs need no entry.",
+    )
+    schedulers: tuple[str, ...] = setting(
+        ("default-scheduler", "rescheduler-scheduler"),
+        "Only pods with one of these as `schedulerName` are moved; `[]` means all. Name those that honour "
+        "`status.nominatedNodeName`, as kube-scheduler does with every profile.",
     )
     without_controller: bool = setting(True, "Also move pods without a controller, by a copy.")
     without_disruption_budget: bool = setting(

@@ -122,6 +122,10 @@ class Shape(msgspec.Struct, frozen=True, eq=False, gc=False):
     local_storage: tuple[str, ...] = ()
     inline_disks: tuple[str, ...] = ()
     resource_claims: bool = False
+    to_completion: bool = False
+    """Whether its containers run until their work is done, and not for ever."""
+    scheduler: str = ""
+    """The scheduler that places it; empty for the default one."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether any toleration covers this taint."""

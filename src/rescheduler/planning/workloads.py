@@ -104,9 +104,6 @@ def stays_on_node(owner_kind: str, annotations: Mapping[str, str]) -> bool:
     return owner_kind in _OF_THEIR_NODE or (bool(annotations) and labels.is_static(annotations))
 
 
-_SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
-
-
 class MethodChooser:
     """Chooses the method for a pod."""
 
@@ -133,6 +130,8 @@ class MethodChooser:
         top = self._workloads.top(pod)
         if top is not None and top.recreate:
             return "its Deployment's strategy is Recreate: two instances may not run side by side"
+        if top is not None and top.no_surge:
+            return "its Deployment's maxSurge is 0: there may never be a pod more"
         if not self._withholdable(pod):
             return "its ReplicaSet's selector has no label that could be withheld until the copy is Ready"
         for name in pod.shape.claims:
@@ -143,16 +142,17 @@ class MethodChooser:
     def shareable(self, pod: Pod, name: str) -> bool:
         """Whether a claim can be used on two nodes at once."""
         claim = self._snapshot.claims.get((pod.namespace, name))
-        return claim is not None and bool(_SHARED_MODES.intersection(claim.access_modes))
+        modes = set(claim.access_modes) if claim is not None else set()
+        # With ReadWriteOnce beside it, ReadOnlyMany does not help: which of the two holds is known to the pod alone.
+        return "ReadWriteMany" in modes or modes == {"ReadOnlyMany"}
 
     def _withholdable(self, pod: Pod) -> bool:
         """Whether leaving out a label hides the copy from the ReplicaSet, but not from disruption budgets."""
         controller = self._workloads.controller(pod)
         if controller is None or controller.selector is None:
-            return labels.TEMPLATE_HASH in pod.labels
-        keys = {r.key for r in controller.selector.requirements if r.operator in (Operator.IN, Operator.EXISTS)}
-        if labels.TEMPLATE_HASH in keys:
-            return True
+            keys = {labels.TEMPLATE_HASH} & set(pod.labels)
+        else:
+            keys = {r.key for r in controller.selector.requirements if r.operator in (Operator.IN, Operator.EXISTS)}
         return bool(keys - self._selected_by_budgets(pod))
 
     def _selected_by_budgets(self, pod: Pod) -> set[str]:

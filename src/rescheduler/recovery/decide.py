@@ -36,7 +36,6 @@ from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_
 from rescheduler.recovery.settings import RetriesError, find_retries
 
 STRATEGY = "Recovery"
-_LONGEST_LABEL = 63
 
 
 def _continue_replacement(builder: DecisionBuilder, *, is_failed: bool) -> None:
@@ -90,7 +89,7 @@ def _build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
         | {
             labels.MIGRATION_ID: entry.replacement,
             labels.MIGRATION_STATUS: "completed",
-            labels.MIGRATED_FROM: str(original["spec"].get("nodeName") or "")[:_LONGEST_LABEL].rstrip("-."),
+            labels.MIGRATED_FROM: labels.label_value(str(original["spec"].get("nodeName") or "")),
             labels.MIGRATION_REASON: STRATEGY,
         },
         "annotations": annotations

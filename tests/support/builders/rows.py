@@ -93,6 +93,8 @@ class TemplateOptions(TypedDict, total=False):
     local_storage: Sequence[str]
     inline_disks: Sequence[str]
     resource_claims: bool
+    to_completion: bool
+    scheduler: str
     deleting: bool
     nominated: str
     problem: str
@@ -235,6 +237,8 @@ def shape_of(options: TemplateOptions) -> Shape:
         local_storage=tuple(options.get("local_storage", ())),
         inline_disks=tuple(options.get("inline_disks", ())),
         resource_claims=options.get("resource_claims", False),
+        to_completion=options.get("to_completion", False),
+        scheduler=options.get("scheduler", ""),
     )
     return _SHAPES.setdefault(msgspec.structs.astuple(shape), shape)
 

@@ -22,6 +22,7 @@ def deployment(
     on: Sequence[str] = (),
     *,
     recreate: bool = False,
+    no_surge: bool = False,
     annotations: Texts | None = None,
     pod_annotations: Texts | None = None,
     template_hash: str = "",
@@ -37,7 +38,7 @@ def deployment(
     labels = {**app, TEMPLATE_HASH: hashed}
     above = _workload("Deployment", name, options, count, app)
     below = _workload("ReplicaSet", f"{name}-{hashed}", options, count, labels)
-    above = msgspec.structs.replace(above, recreate=recreate, annotations=annotations or {})
+    above = msgspec.structs.replace(above, recreate=recreate, no_surge=no_surge, annotations=annotations or {})
     below = msgspec.structs.replace(below, owner=Owner("Deployment", name, above.uid))
     return [above, below, *_pods(below, on, labels, options, pod_annotations)]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rescheduler.model.objects import Pod
 from tests.support.twin.after import keeps_rules
-from tests.support.twin.nodes import matches_affinity, own_rules, ports_free, room, tolerates_taints
+from tests.support.twin.nodes import matches_affinity, own_rules, platform_fits, ports_free, room, tolerates_taints
 from tests.support.twin.pods import affinity_holds, anti_affinity_holds
 from tests.support.twin.spreading import spread_holds
 from tests.support.twin.volumes import binding_holds, limits_hold, restrictions_hold, zones_hold
@@ -25,9 +25,10 @@ def refusals(world: World, pod: Pod, node_name: str) -> set[str]:
     node = world.node(node_name)
     # Nominated pods may come or not: company and evenness must hold either way.
     sure = World(world.snapshot, [place for place in world.placements if place[0].node])
-    scheduler = {
+    rules = {
         "TaintToleration": tolerates_taints(pod, node),
         "NodeAffinity": matches_affinity(pod, node),
+        "NodePlatform": platform_fits(world, pod, node),
         "NodeResourcesFit": room(world, pod, node),
         "NodePorts": ports_free(world, pod, node),
         "PodAffinity": affinity_holds(world, pod, node) and affinity_holds(sure, pod, node),
@@ -38,4 +39,4 @@ def refusals(world: World, pod: Pod, node_name: str) -> set[str]:
         "VolumeRestrictions": restrictions_hold(world, pod),
         "NodeVolumeLimits": limits_hold(world, pod, node),
     }
-    return own_rules(node) | {name for name, holds in scheduler.items() if not holds}
+    return own_rules(node) | {name for name, holds in rules.items() if not holds}

@@ -6,6 +6,12 @@ from rescheduler.model.objects import Node, Pod
 from rescheduler.model.shape import HostPort, Requests
 from tests.support.twin.world import World, held_on
 
+_REMOVAL = {
+    *("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"),
+    *("karpenter.sh/disrupted", "karpenter.sh/disruption"),
+}
+_PLATFORM = ("kubernetes.io/arch", "kubernetes.io/os")
+
 
 def own_rules(node: Node) -> set[str]:
     """Which of our own rules keep every pod off this node."""
@@ -16,6 +22,7 @@ def own_rules(node: Node) -> set[str]:
         "Maintenance": node.maintenance,
         "NodeDeleting": node.deleting,
         "NodeProblem": bool(node.problem),
+        "NodeBeingRemoved": any(taint.key in _REMOVAL for taint in node.taints),
     }
     return {name for name, broken in rules.items() if broken}
 
@@ -32,6 +39,17 @@ def matches_affinity(pod: Pod, node: Node) -> bool:
         return False
     terms = pod.shape.node_affinity
     return terms is None or any(term.matches(node.labels, node.name) for term in terms)
+
+
+def platform_fits(world: World, pod: Pod, node: Node) -> bool:
+    """NodePlatform: architecture and system are those of the pod's own node, unless unknown, or named by the pod."""
+    own = next((each for each in world.snapshot.nodes if each.name == pod.node), None)
+    terms = pod.shape.node_affinity or ()
+    named = {key for key, _ in pod.shape.node_selector} | {each.key for term in terms for each in term.expressions}
+    return own is None or all(
+        key in named or key not in own.labels or node.labels.get(key, own.labels[key]) == own.labels[key]
+        for key in _PLATFORM
+    )
 
 
 def room(world: World, pod: Pod, node: Node) -> bool:

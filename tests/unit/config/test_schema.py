@@ -293,8 +293,8 @@ def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
 def test_all_that_migrations_are_told_reaches_them() -> None:
     config = parse(
         native(
-            "migration:\n  {timeout: 1m, attempts: 1, retryDelay: 1s, maxRetryDelay: 2s, evictionGracePeriod: 0s,\n"
-            "   restoreAfter: 3s, keepFinished: 0s, shutdownGracePeriod: 5s,\n"
+            "migration:\n  {timeout: 1m, attempts: 1, retryDelay: 1s, maxRetryDelay: 2s, minOverlap: 4s,\n"
+            "   evictionGracePeriod: 0s, restoreAfter: 3s, keepFinished: 0s, shutdownGracePeriod: 5s,\n"
             "   concurrency: {total: 1, perNode: 2, perNamespace: 3, perWorkload: unlimited}}\n"
         )
     )
@@ -303,6 +303,7 @@ def test_all_that_migrations_are_told_reaches_them() -> None:
         1,
         1,
         2,
+        4,
         0,
         restore_after=3,
         keep_finished=0,

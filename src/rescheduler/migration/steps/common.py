@@ -222,7 +222,7 @@ def record_origin(context: StepContext) -> tuple[dict[str, str], dict[str, str]]
     kept = {
         labels.MIGRATION_ID: migration.name,
         labels.MIGRATION_STATUS: "in-progress",
-        labels.MIGRATED_FROM: migration.status.source,
+        labels.MIGRATED_FROM: labels.label_value(migration.status.source),
         labels.MIGRATION_REASON: migration.spec.strategy,
     }
     notes = {

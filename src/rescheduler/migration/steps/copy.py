@@ -94,7 +94,10 @@ def build_copy(context: StepContext, kept: dict[str, str], notes: dict[str, str]
         raise ValueError("the replacement's name is recorded before it is made")
     spec["schedulingGates"] = [*spec.get("schedulingGates", ()), {"name": labels.GATE}]
     trace, origin = record_origin(context)
-    metadata = {
+    original = context.original or {"metadata": {}}
+    # Service meshes attribute a pod without a controller to its workload by this prefix.
+    prefix = {key: original["metadata"][key] for key in ("generateName",) if key in original["metadata"]}
+    metadata = prefix | {
         "name": replacement.name,
         "namespace": migration.namespace,
         "labels": kept | trace,
@@ -197,7 +200,10 @@ class Land(Step):
 
 
 class AwaitReady(Step):
-    """Waits until the copy has been Ready for as long as its workload asks (minReadySeconds)."""
+    """Waits until the copy has been Ready for as long as its workload (minReadySeconds) and the operator ask."""
+
+    def __init__(self, min_overlap: float = 0.0) -> None:
+        self._min_overlap = min_overlap
 
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy could take over."""
@@ -209,14 +215,15 @@ class AwaitReady(Step):
         ready = ready_seconds(copy, context.now)
         if ready is None:
             return Wait(describe_unready(copy))
-        wanted = int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
+        asked = int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
+        wanted = max(asked, self._min_overlap)
         # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
         left = wanted + 1 - ready if wanted else 0.0
         if left <= 0:
             return Done()
         since = find_condition(copy, "Ready").get("lastTransitionTime", "now")
         name = copy["metadata"]["name"]
-        return Wait(f"{name} must be Ready on {target} for {wanted} s, and is since {since}", left)
+        return Wait(f"{name} must be Ready on {target} for {wanted:g} s, and is since {since}", left)
 
 
 class EvictOriginal(Step):
@@ -246,5 +253,7 @@ class EvictOriginal(Step):
         if spent := eviction_obstacle(context):
             return Wait(spent)
         if changes := disown(copy):  # from the eviction on the copy is the only pod
+            owners = (each for each in original["metadata"].get("ownerReferences") or () if not each.get("controller"))
+            changes["ownerReferences"] += owners
             return Do((commands.patch(copy, {"metadata": changes}, "it must outlive its migration"),))
         return Do((commands.evict(original, self._grace, "its copy has taken over"),))

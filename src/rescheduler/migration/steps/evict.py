@@ -213,7 +213,7 @@ class AwaitRebuilt(Step):
 
     def look(self, context: StepContext) -> Outlook:
         """Done when it exists; if it does not come in time, steering is undone while the wait goes on."""
-        if context.seen.controller is None:
+        if context.seen.controller is None and not context.seen.foreign:
             return GiveUp("its controller is gone", retry=False)
         if find_rebuilt(context) is not None:
             return Done()
@@ -308,8 +308,7 @@ _TURN = frozenset({PauseDeployment.name, Prefer.name, Evict.name, AwaitRebuilt.n
 
 def _rivals(context: StepContext) -> Iterator[PodMigration]:
     """The other migrations that evict pods of the controller, and have no new pod yet."""
-    controller = context.seen.controller
-    if controller is None or controller["kind"] == "StatefulSet":
+    if _keeps_names(context):
         return
     for rival in context.seen.rivals:
         if rival.status.method is Method.EVICT and rival.status.replacement is None:

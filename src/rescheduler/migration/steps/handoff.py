@@ -37,6 +37,7 @@ from rescheduler.migration.steps.common import (
 from rescheduler.migration.steps.copy import CreateCopy, build_copy
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
+from rescheduler.model.quantity import amount
 
 CHEAPEST = "-2147483647"
 _REPLACED = GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
@@ -70,6 +71,59 @@ class CopyTemplate(CreateCopy):
             if changing := rollout_reason(context):
                 return Wait(changing)
         return super().look(context)
+
+
+_CONTAINERS = ("containers", "initContainers")
+
+
+class CheckCopy(Step):
+    """Gives the handoff up if the copy lacks what the original was given after its template.
+
+    What an injector, a VerticalPodAutoscaler or an in-place resize gave the original is in no template, and admission
+    does not always give it to a copy, which has no controller yet.
+    """
+
+    def look(self, context: StepContext) -> Outlook:
+        """Done when nothing is missing. The new pod of an eviction has a controller, so admission recognises it."""
+        copy, original = context.copy, context.original
+        if copy is None or original is None:
+            return Done()  # the next step says so
+        if missing := find_missing(copy["spec"], original["spec"]):
+            return GiveUp(f"the copy lacks {missing} of the original", other_method=True)
+        if not (smaller := find_smaller(copy["spec"], original["spec"])):
+            return Done()
+        if original["metadata"].get("generation", 1) > 1:  # an eviction would lose it, too
+            return GiveUp(f"{smaller} of the original was resized in place, and the copy was not", retry=False)
+        return GiveUp(f"{smaller} of the copy has lower requests or limits than the original", other_method=True)
+
+
+def find_missing(copy: Json, original: Json) -> str:
+    """Name a container or the service account that the copy's spec lacks; empty if it has all."""
+    for kind in _CONTAINERS:
+        if lost := _by_name(original, kind).keys() - _by_name(copy, kind).keys():
+            return f"container {min(lost)}"
+    account = original.get("serviceAccountName", "default")
+    return f"service account {account}" if copy.get("serviceAccountName", "default") != account else ""
+
+
+def find_smaller(copy: Json, original: Json) -> str:
+    """Name a container that may use less in the copy, or has been promised less; empty if there is none."""
+    for kind in _CONTAINERS:
+        copied = _by_name(copy, kind)
+        for name, container in sorted(_by_name(original, kind).items()):
+            theirs = copied[name].get("resources") or {}
+            for bound, amounts in (container.get("resources") or {}).items():
+                given = theirs.get(bound) or {}
+                if bound != "claims" and any(
+                    amount(resource, given.get(resource, 0)) < amount(resource, wanted)
+                    for resource, wanted in amounts.items()
+                ):
+                    return f"container {name}"
+    return ""
+
+
+def _by_name(spec: Json, kind: str) -> dict[str, Json]:
+    return {each["name"]: each for each in spec.get(kind) or ()}
 
 
 class Cheapen(Step):
@@ -164,11 +218,9 @@ def choose_withheld_labels(context: StepContext) -> dict[str, str] | None:
     keys = set(selector.get("matchLabels") or {}) | {
         each["key"] for each in selector.get("matchExpressions") or () if each["operator"] in ("In", "Exists")
     }
-    keys &= set(template)
-    if labels.TEMPLATE_HASH in keys:
-        return {labels.TEMPLATE_HASH: template[labels.TEMPLATE_HASH]}
-    free = keys - _selected_by((*context.seen.services, *context.seen.budgets))
-    return {key: template[key] for key in sorted(free)[:1]} or None
+    free = (keys & set(template)) - _selected_by((*context.seen.services, *context.seen.budgets))
+    chosen = [labels.TEMPLATE_HASH] if labels.TEMPLATE_HASH in free else sorted(free)[:1]
+    return {key: template[key] for key in chosen} or None
 
 
 def _selected_by(selecting: Iterable[Json]) -> set[str]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from rescheduler.config.live import LiveConfig
-from rescheduler.migration.observation import StepContext, controller_of, has_finished, is_terminating
+from rescheduler.kube.observer import owner_of
+from rescheduler.migration.observation import StepContext, has_finished, is_terminating
 from rescheduler.migration.steps.common import rollout_reason
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
@@ -231,14 +232,13 @@ def request_of(migration: PodMigration) -> RequestedMove:
 
 def _describe(scene: StepContext, pod: Json) -> MigrationStatus:
     """The progress with what the pod shows: its UID, its node and its controller."""
-    controller = controller_of(pod)
     workload = scene.seen.deployment or scene.seen.controller
     return structs.replace(
         scene.migration.status,
         pod_uid=pod["metadata"]["uid"],
         source=pod["spec"].get("nodeName", ""),
         target=scene.migration.spec.target,
-        controller=ObjectReference(controller["kind"], controller["name"], controller["uid"]) if controller else None,
+        controller=owner_of(pod),
         workload=_reference(workload) if workload is not None else None,
     )
 

@@ -270,6 +270,7 @@ export const en = {
   "step.Mark": "Prepare",
   "step.CheckBudgets": "Check disruption budgets",
   "step.CreateCopy": "Create the replacement",
+  "step.CheckCopy": "Compare with the original",
   "step.Nominate": "Reserve room",
   "step.AwaitMembers": "Wait for moves that belong together",
   "step.Ungate": "Release",

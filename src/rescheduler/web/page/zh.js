@@ -270,6 +270,7 @@ export const zh = {
   "step.Mark": "准备",
   "step.CheckBudgets": "检查中断预算",
   "step.CreateCopy": "创建替代 Pod",
+  "step.CheckCopy": "与原 Pod 比较",
   "step.Nominate": "预留资源",
   "step.AwaitMembers": "等待同组迁移",
   "step.Ungate": "放行",

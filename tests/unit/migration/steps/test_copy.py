@@ -116,6 +116,7 @@ def test_a_copy_must_be_ready_for_as_long_as_its_workload_asks() -> None:
     waits = Wait(f"copy must be Ready on two for 30 s, and is since {since}", 2.0)
     assert AwaitReady().look(scene(MOVING, copy, controller=patient)) == waits
     assert AwaitReady().look(scene(MOVING, copy)) == Done()
+    assert AwaitReady(30.0).look(scene(MOVING, copy)) == waits  # as the operator asks
     copy["status"] = {"phase": "Failed", "reason": "OutOfcpu"}
     assert AwaitReady().look(scene(MOVING, copy)) == GiveUp("the copy ended on two: OutOfcpu")
 
@@ -288,6 +289,12 @@ def test_a_copy_does_not_go_with_its_migration_once_its_original_is_to_go() -> N
     assert (command.verb, command.name) == (Verb.PATCH, "copy")
     assert isinstance(command.body, dict)
     assert command.body["metadata"] == {"ownerReferences": [], "resourceVersion": "7", "uid": "copy-uid"}
+    owned = pod(owner=False, ownerReferences=[{"kind": "Game", "name": "g", "uid": "g-uid"}])
+    inherits = evict.look(scene(COPYING, copy_of(ownerReferences=[ours]), pod=owned))
+    assert isinstance(inherits, Do)
+    body = inherits.commands[0].body
+    assert isinstance(body, dict)
+    assert body["metadata"]["ownerReferences"] == owned["metadata"]["ownerReferences"]
     freed = evict.look(scene(COPYING, copy_of(ownerReferences=[])))
     assert isinstance(freed, Do)
     assert freed.commands[0].verb is Verb.EVICT

@@ -18,6 +18,8 @@ SERVICE = {"kind": "Service", "spec": {"selector": {"app": "web"}}}
 
 def test_the_template_hash_is_withheld_where_there_is_one() -> None:
     assert choose_withheld_labels(scene(migration())) == {"pod-template-hash": "1"}
+    by_hash = {"kind": "Service", "spec": {"selector": {"pod-template-hash": "1"}}}
+    assert choose_withheld_labels(scene(migration(), services=(by_hash,))) == {"app": "web"}
 
 
 def test_without_a_template_hash_a_label_is_withheld_that_nobody_else_goes_by() -> None:
@@ -34,7 +36,9 @@ def test_without_a_template_hash_a_label_is_withheld_that_nobody_else_goes_by() 
 def test_a_copy_from_the_template_waits_behind_its_gate_without_the_withheld_label() -> None:
     owner = replica_set()
     owner["spec"]["template"]["metadata"]["annotations"] = {"team": "a"}
-    made = CopyTemplate().body(scene(migration(), controller=owner), pod())
+    original = pod(generateName="web-1-")
+    made = CopyTemplate().body(scene(migration(), controller=owner, pod=original), original)
+    assert made["metadata"]["generateName"] == "web-1-"  # service meshes go by it
     pod_labels, notes = made["metadata"]["labels"], made["metadata"]["annotations"]
     assert (pod_labels["app"], pod_labels[labels.MIGRATION_ID], pod_labels[labels.MIGRATED_FROM]) == (
         "web",
