@@ -14,7 +14,7 @@ from msgspec import structs
 
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext
-from rescheduler.migration.rollback import Finish, Mark, roll_back, unmark_workload
+from rescheduler.migration.rollback import Finish, Mark, clean_annotations, roll_back
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.migration.steps.common import (
     STORE_TIMEOUT,
@@ -154,7 +154,7 @@ class Lifecycle:
         The Deployment's controller may copy annotations late, and a webhook may label pods before its cache catches up.
         """
         is_over = context.migration.status.over
-        return (*unmark_workload(context), *disown_extra_pods(context)) if is_over else ()
+        return (*clean_annotations(context), *disown_extra_pods(context)) if is_over else ()
 
     def begin(self, context: StepContext, progress: MigrationStatus) -> MigrationStatus:
         """Start the migration with the method and target that were chosen for it."""

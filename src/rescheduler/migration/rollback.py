@@ -84,7 +84,7 @@ class Mark(Step):
         }
         if wanted.items() - labels_of(original).items():
             notes = {labels.MIGRATION_TIME: format_instant(context.now)}
-            if labels.MARKS_BEFORE not in annotations_of(original) and (before := _marks_before(original)):
+            if labels.MARKS_BEFORE not in annotations_of(original) and (before := _save_labels(original)):
                 notes[labels.MARKS_BEFORE] = json.dumps(before)
             changes = {"metadata": {"labels": wanted, "annotations": notes}}
             todo.append(commands.patch(original, changes, "mark the original"))
@@ -103,7 +103,7 @@ class Finish(Step):
     def look(self, context: StepContext) -> Outlook:
         """Done when nothing of the move is left but its trace."""
         released = _release_pod(context.copy, "completed") if context.copy is not None else []
-        return do_all([*released, *unmark_workload(context)])
+        return do_all([*released, *clean_annotations(context)])
 
 
 def _release_pod(pod: Json, status: str) -> list[Command]:
@@ -118,20 +118,20 @@ def _release_pod(pod: Json, status: str) -> list[Command]:
     return [commands.patch(pod, {"metadata": changes}, "it is a pod like any other now")] if changes else []
 
 
-def unmark_workload(context: StepContext) -> list[Command]:
+def clean_annotations(context: StepContext) -> list[Command]:
     """Take our annotations off the workload.
 
     The Deployment comes first, because its controller copies annotations to ReplicaSets and never removes them. It may
     do so late, from an old cache, so this is repeated some time after the move.
     """
     seen, name = context.seen, context.migration.name
-    if seen.deployment is not None and (todo := remove_notes(seen.deployment, {name})):
+    if seen.deployment is not None and (todo := remove_annotations(seen.deployment, {name})):
         return todo
     copied = {each["metadata"]["uid"]: each for each in (seen.controller, *seen.replica_sets) if each is not None}
-    return [command for each in copied.values() for command in remove_notes(each, {name}, COPIED)]
+    return [command for each in copied.values() for command in remove_annotations(each, {name}, COPIED)]
 
 
-def remove_notes(
+def remove_annotations(
     workload: Json, names: Collection[str], keys: tuple[str, ...] = (labels.MIGRATION_ID,)
 ) -> list[Command]:
     """Take the annotations of these migrations off one object."""
@@ -141,7 +141,7 @@ def remove_notes(
     return [commands.patch(workload, {"metadata": {"annotations": dict.fromkeys(ours)}}, "the move is over")]
 
 
-def restore_marks(original: Json) -> list[Command]:
+def restore_labels(original: Json) -> list[Command]:
     """Restore the labels and annotations of an original that stays."""
     before: Json = json.loads(annotations_of(original).get(labels.MARKS_BEFORE, "{}"))
     kept = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
@@ -158,7 +158,7 @@ def restore_cost(original: Json) -> list[Command]:
     return [commands.patch(original, {"metadata": {"annotations": notes}}, "give it its deletion cost back")]
 
 
-def _marks_before(original: Json) -> Json:
+def _save_labels(original: Json) -> Json:
     kept = {key: value for key, value in labels_of(original).items() if key in _MARKED_LABELS}
     notes = {key: value for key, value in annotations_of(original).items() if key == labels.MIGRATION_TIME}
     return {key: value for key, value in (("labels", kept), ("annotations", notes)) if value}
@@ -176,8 +176,8 @@ def roll_back(context: StepContext) -> Do | Wait | Done:
         todo += remove_nominate_gate(copy)  # so that it can be scheduled
     todo += [*disown_extra_pods(context), *release_room(context), *remove_budget(context)]
     if original is not None and labels_of(original).get(labels.MIGRATION_ID) == name:
-        todo += restore_marks(original)
-    todo += unmark_workload(context)
+        todo += restore_labels(original)
+    todo += clean_annotations(context)
     if todo:
         return Do(tuple(todo))
     if isinstance(restored, Wait):
@@ -251,7 +251,7 @@ def clean_pod(pod: Json, original: Json | None, status: str) -> list[Command]:
             return [commands.delete(pod, "its migration is gone", as_seen=True)]
         return _release_pod(pod, status)
     is_marked = labels_of(pod).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS
-    return [*restore_cost(pod), *(restore_marks(pod) if is_marked or labels.MARKS_BEFORE in notes else ())]
+    return [*restore_cost(pod), *(restore_labels(pod) if is_marked or labels.MARKS_BEFORE in notes else ())]
 
 
 def clean_budget(budget: Json) -> list[Command]:
@@ -270,10 +270,10 @@ def clean_workload(workload: Json, sets: Collection[Json], dead: Collection[str]
     if workload["kind"] == "Deployment":
         if annotations_of(workload).get(labels.PAUSED_BY) in dead:
             return resume(workload, sets)
-        if todo := remove_notes(workload, dead):
+        if todo := remove_annotations(workload, dead):
             return Do(tuple(todo))
     others = sets if workload["kind"] == "Deployment" else (workload,)
-    copied = [command for each in others for command in remove_notes(each, dead, COPIED)]
+    copied = [command for each in others for command in remove_annotations(each, dead, COPIED)]
     return do_all(copied)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import StepContext
-from rescheduler.migration.rollback import Mark, roll_back, unmark_workload
+from rescheduler.migration.rollback import Mark, clean_annotations, roll_back
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
 from rescheduler.model.json import Json
@@ -119,9 +119,9 @@ def test_notes_go_from_the_deployment_first_and_then_from_all_its_replica_sets()
     both: Json = {"annotations": {labels.MIGRATION_ID: "m", labels.PAUSED_BY: "m"}}
     newer = replica_set(uid="newer", name="web-2", **both)
     sets = (replica_set(**both), newer)
-    (first,) = unmark_workload(scene(ROLLING, deployment=deployment(**note), controller=sets[0], replica_sets=sets))
+    (first,) = clean_annotations(scene(ROLLING, deployment=deployment(**note), controller=sets[0], replica_sets=sets))
     assert first.kind == "Deployment"
-    after = unmark_workload(scene(ROLLING, deployment=deployment(), controller=sets[0], replica_sets=sets))
+    after = clean_annotations(scene(ROLLING, deployment=deployment(), controller=sets[0], replica_sets=sets))
     assert [command.kind for command in after] == ["ReplicaSet", "ReplicaSet"]
     assert changes(after[0])["annotations"] == {labels.MIGRATION_ID: None, labels.PAUSED_BY: None}
 
