@@ -14,7 +14,8 @@ from rescheduler.model.selector import Operator, Selector
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.time import read_instant
 
-_OF_THEIR_NODE = ("DaemonSet", "Node")
+NODE_BOUND = ("DaemonSet", "Node")
+"""Owners whose pods belong to their nodes."""
 
 
 class Workloads:
@@ -101,7 +102,7 @@ def belongs_to_node(pod: Pod) -> bool:
 def stays_on_node(owner_kind: str, annotations: Mapping[str, str]) -> bool:
     """Whether a pod with this controller and these annotations belongs to its node."""
     # Most pods have no annotations that are kept.
-    return owner_kind in _OF_THEIR_NODE or (bool(annotations) and labels.is_static(annotations))
+    return owner_kind in NODE_BOUND or (bool(annotations) and labels.is_static(annotations))
 
 
 class MethodChooser:

@@ -10,7 +10,8 @@ from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strate
 from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import NODE_BOUND, PodFilters, PodSelection
+from rescheduler.planning.workloads import NODE_BOUND
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 # More than the use of a node can cost: the fewest siblings decide, use only among nodes with equally many.
 _PER_SIBLING = 1e6

@@ -17,9 +17,8 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.selector import Selector, parse_selector
 from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
+from rescheduler.planning.workloads import NODE_BOUND
 
-NODE_BOUND = ("DaemonSet", "Node")
-"""Owners whose pods belong to their nodes."""
 _RETRIES = (labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES)
 
 
@@ -80,7 +79,7 @@ class PodSelection:
         if self._selector is not None and not self._selector.matches(pod.labels):
             return False
         if filters.owner_kinds or filters.excluded_owner_kinds:
-            kinds = self.owner_kinds(pod)
+            kinds = {self._workloads.key(pod)[0]} | ({pod.owner.kind} if pod.owner is not None else set())
             if filters.owner_kinds and kinds.isdisjoint(filters.owner_kinds):
                 return False
             if not kinds.isdisjoint(filters.excluded_owner_kinds):
@@ -103,11 +102,6 @@ class PodSelection:
     def select(self, pods: list[int]) -> list[int]:
         """Return the pods that pass the filters, with or without recovery."""
         return pods if self._filters.match_all else [pod for pod in pods if self.matches(self._view.pods[pod])]
-
-    def owner_kinds(self, pod: Pod) -> frozenset[str]:
-        """Return the kinds of the pod's controller and of the workload above it."""
-        above = self._workloads.key(pod)[0]
-        return frozenset({above} if pod.owner is None else {above, pod.owner.kind})
 
     def has_controller(self, pod: Pod) -> bool:
         """Whether the pod has a controller that still exists, as far as the input shows."""
