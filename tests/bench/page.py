@@ -131,9 +131,8 @@ class Bench:
         started = time.thread_time()
         NodeStatsTracker(self.stage.watching.cache, Policy())
         took = time.thread_time() - started
-        print(
-            f"  {'memory beside the cache':<46} {held / 2**20:>6.1f} MB ({held / max(1, loads.pods):.0f} bytes a pod)"
-        )
+        each = held / max(1, len(loads._pods))
+        print(f"  {'memory beside the cache':<46} {held / 2**20:>6.1f} MB ({each:.0f} bytes a pod)")
         print(f"  {'taking the whole cluster in':<46} {took * 1e3:>6.0f} ms (spread over its first list)\n")
 
     def report_answers(self) -> None:

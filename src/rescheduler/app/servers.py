@@ -90,7 +90,7 @@ def make_page(context: AppContext, checks: Checks, *, local: bool = False) -> Pa
 
     plans = PlanCache(informers, live, make_plan, explain_in_plan, context.is_leading)
     node_stats = NodeStatsTracker(informers.cache, live.policy())
-    refresher = UsageRefresher(node_stats, lambda: informers.cache.capture(context.now()), lambda: usage.current)
+    refresher = UsageRefresher(node_stats, informers, lambda: usage.current)
     live.listen(plans.invalidate)
     live.listen(lambda: node_stats.use_policy(live.policy()))
     live.listen(refresher.invalidate)

@@ -24,7 +24,7 @@ from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import ClusterLoad
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests
-from rescheduler.model.snapshot import ClusterSnapshot, MeasuredUsage, WorkloadKey
+from rescheduler.model.snapshot import MeasuredUsage, WorkloadKey
 from rescheduler.planning.columns import CAP, PODS, Floats, Indexes, Ints, Mask
 from rescheduler.planning.load import Amounts, PodMeasure
 from rescheduler.planning.thresholds import (
@@ -37,6 +37,7 @@ from rescheduler.planning.thresholds import (
     percent_by_pool,
     pool_number,
 )
+from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.usage_poller import UsagePoller
 
@@ -321,16 +322,6 @@ class NodeStatsTracker:
         cache.listen(self._on_change)
 
     @property
-    def nodes(self) -> int:
-        """The number of nodes."""
-        return len(self._infos)
-
-    @property
-    def pods(self) -> int:
-        """The number of pods."""
-        return len(self._pods)
-
-    @property
     def utilization(self) -> Utilization:
         """The configured source of usage."""
         return self._rules.policy.utilization
@@ -487,16 +478,13 @@ def workload_key(cache: ClusterCache, pod: Pod) -> WorkloadKey:
 
 
 class UsageRefresher:
-    """Gives the tracker what the poller measured. `copied` copies the cluster; `poller` gives None without a source."""
+    """Gives the tracker what the poller measured. `poller` gives None without a source."""
 
     def __init__(
-        self,
-        tracker: NodeStatsTracker,
-        copied: Callable[[], Callable[[], ClusterSnapshot]],
-        poller: Callable[[], UsagePoller | None],
+        self, tracker: NodeStatsTracker, informers: Informers, poller: Callable[[], UsagePoller | None]
     ) -> None:
         self._tracker = tracker
-        self._copied = copied
+        self._informers = informers
         self._poller = poller
         self._seen: tuple[UsagePoller | None, float | None] = (None, None)
         self._at = 0.0
@@ -515,8 +503,8 @@ class UsageRefresher:
         if poller is None or poller.last is None:  # there is no source, or it has not answered yet
             await self._tracker.use_measured(None)
             return
-        copied = self._copied()
-        await self._tracker.use_measured(await asyncio.to_thread(lambda: poller.with_usage(copied()).measured))
+        snapshot = self._informers.cache.capture(self._informers.now())
+        await self._tracker.use_measured(await asyncio.to_thread(lambda: poller.with_usage(snapshot()).measured))
 
     def invalidate(self) -> None:
         """Take everything again at the next refresh, because the policy has changed."""

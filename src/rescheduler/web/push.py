@@ -184,7 +184,7 @@ class Broadcaster:
             hub.publish("nodes", {"revision": self.revision, "reset": True})
         elif hub.readers:
             rows = views.node_rows(self._state, indexes)
-            hub.publish("nodes", {"revision": self.revision, "count": loads.nodes, "rows": rows})
+            hub.publish("nodes", {"revision": self.revision, "count": self._state.cache.count("Node"), "rows": rows})
 
     def _migrations(self) -> None:
         moves, hub = self._state.moves, self._hub
@@ -202,7 +202,7 @@ class Broadcaster:
         state = self._state
         samples, now = state.samples, state.now()
         last = samples.last
-        if not state.loads.nodes or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
+        if not state.cache.count("Node") or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
             return
         taken = SpreadSample(now, state.loads.stats().load, state.moves.completed)
         samples.add(taken)

@@ -388,8 +388,8 @@ def overview(state: PageState) -> Json:
         "interval": fields.rescheduling_interval,
         "nextPlan": plans.next,
         "counts": {
-            "nodes": loads.nodes,
-            "pods": loads.pods,
+            "nodes": state.cache.count("Node"),
+            "pods": state.cache.count("Pod"),
             "pending": migrations.count(Phase.PENDING),
             "inProgress": migrations.count(Phase.IN_PROGRESS),
             "completed": migrations.count(Phase.COMPLETED),
