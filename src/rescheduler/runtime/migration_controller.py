@@ -35,7 +35,7 @@ from rescheduler.runtime.executor import ControllerObserver, MigrationExecutor
 from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.reconciler import KeyedLock, Reconciler
 from rescheduler.runtime.starting.gate import StartGate
-from rescheduler.runtime.starting.limits import is_in_line
+from rescheduler.runtime.starting.limits import is_in_line, is_stuck
 
 _log = structlog.stdlib.get_logger(__name__)
 WORKERS = 24
@@ -149,7 +149,7 @@ class MigrationController(Reconciler[ObjectKey]):
             for member in self._migrations.members(migration):
                 self._queue.add(member.key)
             self._add_all(self._waiting_for(migration))
-        if migration is None or migration.status.over:
+        if migration is None or migration.status.over or is_stuck(migration):
             self._add_next()
 
     def _waiting_for(self, migration: PodMigration) -> Iterator[ObjectKey]:

@@ -17,6 +17,7 @@ import pytest
 
 from rescheduler.decode.cache import Changed, ClusterCache
 from rescheduler.kube.errors import ApiError
+from rescheduler.migration.steps.common import STUCK
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.objects import Owner, Workload
@@ -268,7 +269,7 @@ def test_whoever_waits_in_line_is_looked_at_when_its_pod_is_gone() -> None:
     told(story)
 
 
-@pytest.mark.parametrize("ends", ["over", "deleted"])
+@pytest.mark.parametrize("ends", ["over", "stuck", "deleted"])
 def test_when_one_ends_those_in_line_are_called_the_longest_waiting_first(ends: str) -> None:
     async def story(stage: Stage) -> None:
         stage.waiting = {"late", "early", "never"}
@@ -279,6 +280,8 @@ def test_when_one_ends_those_in_line_are_called_the_longest_waiting_first(ends: 
         stage.waiting = {"never"}
         if ends == "over":
             stage.migrations.put(over("first", version="2"), ours=True)
+        elif ends == "stuck":
+            stage.migrations.put(under_way("first", version="2", message=STUCK), ours=True)
         else:
             stage.migrations.drop(("shop", "first"))
         await asyncio.sleep(0.5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from rescheduler.migration import commands
@@ -255,8 +256,16 @@ def eviction_obstacle(context: StepContext) -> str:
     return blocking_budget(context, budgets) or unready_sibling(context)
 
 
-def wait_for_end(original: Json) -> Wait:
+STUCK = "the move is made; the original should have ended"
+"""The start of the message of a migration whose original is stuck in Terminating."""
+_OVERDUE = 30.0  # seconds past its grace period after which an original is stuck
+
+
+def wait_for_end(original: Json, now: float) -> Wait:
     """Wait for an original that is terminating. The move is made, so there is no timeout."""
+    due = original["metadata"]["deletionTimestamp"]
     held = ", ".join(original["metadata"].get("finalizers") or ())
     by = f", held by its finalizers: {held}" if held else ""
+    if now - datetime.fromisoformat(due).timestamp() > _OVERDUE:
+        return Wait(f"{STUCK} at {due}{by}", patient=True)
     return Wait(f"the move is made; the original is ending{by}", patient=True)

@@ -242,7 +242,7 @@ class EvictOriginal(Step):
         if copy is None or has_finished(copy) or is_terminating(copy):
             return GiveUp("the copy is gone", retry=not is_terminating(original))
         if is_terminating(original):
-            return wait_for_end(original)
+            return wait_for_end(original, context.now)
         if ready_seconds(copy, context.now) is None:
             return Wait("the copy is not Ready any more")
         refused = context.seen.refused

@@ -200,7 +200,7 @@ class AwaitGone(Step):
         if context.original is None:
             return Done()
         if is_terminating(context.original):
-            return wait_for_end(context.original)
+            return wait_for_end(context.original, context.now)
         return GiveUp("the original stays after all")
 
 

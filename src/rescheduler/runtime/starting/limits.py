@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rescheduler.config.live import LiveConfig
+from rescheduler.migration.steps.common import STUCK
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
@@ -108,13 +109,18 @@ class ConcurrencyLimits:
     def _list_taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
         yield from (granted for key, granted in self._granted.items() if key != apart)
         for each in self._migrations.in_progress():
-            if each.key != apart:
+            if each.key != apart and not is_stuck(each):
                 yield footprint(each, each.status)
 
 
 def is_in_line(migration: PodMigration) -> bool:
     """Whether a migration waits for a limit."""
     return migration.status.phase is Phase.PENDING and migration.status.message.startswith(_IN_LINE)
+
+
+def is_stuck(migration: PodMigration) -> bool:
+    """Whether a migration only waits for an original that is stuck in Terminating: it holds no slot."""
+    return migration.status.phase is Phase.IN_PROGRESS and migration.status.message.startswith(STUCK)
 
 
 def footprint(migration: PodMigration, progress: MigrationStatus) -> MigrationFootprint:

@@ -11,7 +11,7 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.rollback import Finish, Mark
 from rescheduler.migration.settings import MigrationSettings
-from rescheduler.migration.steps.common import AwaitMembers, Do, Done, GiveUp, Wait
+from rescheduler.migration.steps.common import STUCK, AwaitMembers, Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.copy import AwaitReady, CopyPod, EvictOriginal, Land, Nominate, Ungate
 from rescheduler.migration.steps.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.model import labels
@@ -278,6 +278,9 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(finalizers: li
     copied = life.advance(scene(migration(Method.COPY, "EvictOriginal"), copy_of(), pod=ending))
     assert copied.status.step == "EvictOriginal"
     assert copied.status.message == f"the move is made; the original is ending{held}"
+    ending["metadata"]["deletionTimestamp"] = "2027-01-15T07:59:00Z"  # a minute before NOW
+    stuck = life.advance(scene(migration(step="AwaitGone"), adopted(), pod=ending))
+    assert stuck.status.message == f"{STUCK} at 2027-01-15T07:59:00Z{held}"
 
 
 def test_a_copy_does_not_go_with_its_migration_once_its_original_is_to_go() -> None:

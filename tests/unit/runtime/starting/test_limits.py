@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from rescheduler.migration.steps.common import STUCK
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.migration_cache import MigrationCache
@@ -110,6 +111,12 @@ def test_without_limits_nobody_waits() -> None:
     concurrency_limits = ConcurrencyLimits(
         cache_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), live(concurrency=lambda: FREE)
     )
+    assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
+
+
+def test_a_move_that_is_made_holds_no_slot_while_its_original_is_stuck_in_terminating() -> None:
+    migrations = cache_of(under_way("first", workload=WEB, message=f"{STUCK} at 2026-11-20T01:00:00Z"))
+    concurrency_limits = ConcurrencyLimits(migrations, live(concurrency=lambda: Concurrency(1, 1, 1, 1)))
     assert concurrency_limits.find_exceeded(pending("next"), BEGINS) == ""
 
 
