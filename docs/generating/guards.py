@@ -9,7 +9,8 @@ from rescheduler.planning.refusals import PlanGuard
 _GUARDS = """\
 A guard says which pods are never moved. If a guard refuses a pod that a strategy proposed, the plan lists it as a
 rejection, with the guard's name and a reason. `rescheduler explain NAMESPACE/POD` lists every guard that refuses a pod.
-Plans do not list pods that no strategy proposed.
+`rescheduler plan` also counts the running pods that each guard holds back, proposed or not, and names what changes it
+(`HELD BACK BY`; only with `-o wide` where nothing does). Of several guards it counts the first.
 """
 
 _PODS_GUARDS = """\

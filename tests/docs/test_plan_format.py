@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from rescheduler.model.plan import ClusterLoad, LoadDistribution, Move, Plan, Rejection
+from rescheduler.model.plan import ClusterLoad, HeldBack, LoadDistribution, Move, Plan, Rejection
 from tests.docs.pages import ROOT
 
 _PAGE = (ROOT / "docs" / "plan-format.md").read_text(encoding="utf-8")
@@ -16,6 +16,7 @@ _HEADINGS: dict[type[msgspec.Struct], str] = {
     Move: "Move",
     Rejection: "Rejection",
     ClusterLoad: "Picture",
+    HeldBack: "Guards that hold pods back",
 }
 _HEADER: dict[type[msgspec.Struct], tuple[str, ...]] = {Plan: ("apiVersion", "kind")}
 _NOT_WRITTEN = {"loads"}  # of ClusterLoad: of each node, for the commands and the page

@@ -97,6 +97,25 @@ def test_labels_narrow_what_is_shown_too_and_all_namespaces_wins(hot: str) -> No
     assert "-l: 'a in': expected '('" in wrong.said
 
 
+def test_the_guards_that_hold_running_pods_back_are_counted_with_what_changes_them(hot: str, tmp_path: Path) -> None:
+    daemon = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "log", "uid": "1"}}
+    file = dumps.written(
+        tmp_path / "held.json",
+        [*dumps.hot_cluster(), dumps.pod("log-0", "a", owner=daemon), dumps.pod("pending")],
+        dumps.pod("cache", "c", namespace="shop", volumes=[{"name": "data", "hostPath": {"path": "/data"}}]),
+    )
+    excluded = {"guard": "ExcludedNamespace", "pods": 2, "changedBy": "excludedNamespaces"}
+    marks = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+    local = {"guard": "LocalStorage", "pods": 1, "changedBy": f"allow.localStorage, the pod's annotation {marks}"}
+    everywhere = succeeded("plan", "-f", file, *NOW, "-o", "json").data["heldBack"]
+    assert everywhere == [excluded, {"guard": "DaemonSet", "pods": 1, "changedBy": ""}, local]
+    assert succeeded("plan", "-f", file, *NOW, "-o", "json", "-n", "shop").data["heldBack"] == [local]
+    table = succeeded("plan", "-f", file, *NOW).out
+    assert "\nHELD BACK BY        PODS   CHANGED BY\nExcludedNamespace      2   excludedNamespaces\nLocal" in table
+    assert "DaemonSet" not in table  # nothing changes it
+    assert "\nDaemonSet              1\n" in succeeded("plan", "-f", file, *NOW, "-o", "wide").out
+
+
 def test_strategies_are_replaced_by_the_flag_and_thresholds_are_set(hot: str) -> None:
     data = succeeded("plan", "-f", hot, *NOW, "-o", "json", "--strategy", "ResourceOptimization").data
     assert {move["strategy"] for move in data["moves"]} == {"ResourceOptimization"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +19,15 @@ from rescheduler.decode.dump import DumpReader, SnapshotRecorder
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
 from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.plan import Plan
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import HeldBack, Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
+from rescheduler.planning.guards import count_held_back
+from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import StrategySettings
@@ -192,6 +195,11 @@ def record(source: DumpFiles | LiveCluster, out: BinaryIO, now: float | None, pr
 def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     """Make the plan of one cycle."""
     return make_plan(snapshot, policy)[1]
+
+
+def find_held_back(snapshot: ClusterSnapshot, policy: Policy, pods: Iterable[Pod]) -> tuple[HeldBack, ...]:
+    """Count by guard which of these pods are held back; it takes as long as a plan, so the controller does not."""
+    return count_held_back(pods, GuardContext(policy, snapshot))
 
 
 def make_plan(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:

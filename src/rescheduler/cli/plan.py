@@ -38,11 +38,12 @@ from rescheduler.cli.output import (
     join_names,
     plain,
 )
-from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, Plan, Rejection, plan_document
+from rescheduler.model.plan import ClusterLoad, HeldBack, LoadDistribution, Method, Move, Plan, Rejection, plan_document
 from rescheduler.model.policy import Utilization
 from rescheduler.model.selector import Selector, SelectorError, parse_selector
 
 if TYPE_CHECKING:
+    from rescheduler.model.objects import Pod
     from rescheduler.model.snapshot import ClusterSnapshot
 
 
@@ -99,7 +100,9 @@ def plan(inputs: InputOptions, wanted: PolicyFlags, options: PlanOptions) -> Non
     took = time.monotonic() - started
     messages.detail(f"planned with {', '.join(policy.enabled_strategies) or 'no strategy'} in {took:.1f} s")
     messages.warn(whole.warnings)
-    shown = _narrow(whole, options, labels, snapshot)
+    pods = _select_pods(options, labels, snapshot)
+    held_back = app.find_held_back(snapshot, policy, pods)
+    shown = structs.replace(_narrow(whole, options, pods), held_back=held_back)
     if options.output in FORMATS:
         messages.emit(format_document(plan_document(shown), options.output).encode())
     elif options.output == "name":
@@ -111,19 +114,26 @@ def plan(inputs: InputOptions, wanted: PolicyFlags, options: PlanOptions) -> Non
         raise click.exceptions.Exit(messages.TO_MOVE)
 
 
-def _narrow(whole: Plan, options: PlanOptions, labels: Selector | None, snapshot: ClusterSnapshot) -> Plan:
-    """The part of the plan that is to be shown; that it is a part is said on stderr, and in the document itself."""
+def _select_pods(options: PlanOptions, labels: Selector | None, snapshot: ClusterSnapshot) -> list[Pod]:
+    """The pods that are to be shown."""
     namespace = options.only()
-    if namespace is None and labels is None:
-        return whole
-    wanted = {
-        (pod.namespace, pod.name)
+    return [
+        pod
         for pod in snapshot.pods
         if namespace in (None, pod.namespace) and (labels is None or labels.matches(pod.labels))
-    }
+    ]
+
+
+def _narrow(whole: Plan, options: PlanOptions, pods: Sequence[Pod]) -> Plan:
+    """The part of the plan that is to be shown; that it is a part is said on stderr, and in the document itself."""
+    namespace = options.only()
+    if namespace is None and not options.selector:
+        return whole
+    wanted = {(pod.namespace, pod.name) for pod in pods}
     moves = tuple(move for move in whole.moves if (move.namespace, move.pod) in wanted)
     rejections = tuple(found for found in whole.rejections if (found.namespace, found.pod) in wanted)
-    by = " and ".join([f"-n {namespace}"] * (namespace is not None) + [f"-l {options.selector}"] * (labels is not None))
+    flags = (("-n", namespace), ("-l", options.selector or None))
+    by = " and ".join(f"{flag} {value}" for flag, value in flags if value is not None)
     note = (
         f"{by} shows {len(moves)} of {len(whole.moves)} moves and {len(rejections)} of {len(whole.rejections)} "
         "rejections; the plan and its effect are the whole cluster's"
@@ -298,6 +308,9 @@ def plan_lines(shown: Plan, whole: Plan, terminal: Terminal, *, wide: bool, head
     if shown.rejections:
         yield from _rejections(shown.rejections, terminal, wide=wide, headers=headers)
         yield ""
+    if held_back := [each for each in shown.held_back if wide or each.changed_by]:
+        yield from _held_back(held_back).lines(terminal, headers=headers)
+        yield ""
     yield from BeforeAfter(whole.before, whole.after, whole.utilization).lines(terminal, headers=headers)
     yield ""
     yield terminal.styled(summary(whole, terminal), "bold")
@@ -349,3 +362,8 @@ def _rejections(rejections: Sequence[Rejection], terminal: Terminal, *, wide: bo
     if left:
         pods = sum(len(pods) for _, pods in left)
         yield f"and {len(left)} more reasons, for {pods} pods (-o wide shows all)"
+
+
+def _held_back(guards: Sequence[HeldBack]) -> Table:
+    rows = [[each.guard, str(each.pods), each.changed_by] for each in guards]
+    return Table(("HELD BACK BY", "PODS", "CHANGED BY"), rows, flowing=1, right=frozenset({1}))

@@ -99,6 +99,15 @@ class ClusterLoad(CamelStruct, frozen=True):
     """Of each node pool of the configuration."""
 
 
+class HeldBack(CamelStruct, frozen=True):
+    """How many running pods a guard keeps where they are, also those that no strategy proposed."""
+
+    guard: str
+    pods: int
+    changed_by: str = ""
+    """The setting, label or annotation that changes it; empty if nothing does."""
+
+
 class Plan(CamelStruct, frozen=True):
     """The outcome of one planning cycle."""
 
@@ -109,6 +118,8 @@ class Plan(CamelStruct, frozen=True):
     warnings: tuple[str, ...] = ()
     utilization: Utilization = Utilization.REQUESTS
     """What utilisation is measured by."""
+    held_back: tuple[HeldBack, ...] = ()
+    """By guard, the most pods first; only the command `plan` counts them."""
 
 
 API_VERSION = "rescheduler.io/v1alpha1"

@@ -154,9 +154,14 @@ class MethodChooser:
             keys = {labels.TEMPLATE_HASH} & set(pod.labels)
         else:
             keys = {r.key for r in controller.selector.requirements if r.operator in (Operator.IN, Operator.EXISTS)}
-        return bool(keys - self._selected_by_budgets(pod))
+        return bool(keys - self._selected_by_budgets.get(pod.namespace, set()))
 
-    def _selected_by_budgets(self, pod: Pod) -> set[str]:
-        """Find the labels that disruption budgets select by: without them the copy would not count for a budget."""
-        near = (b.selector for b in self._snapshot.budgets if b.namespace == pod.namespace)
-        return {r.key for s in near if isinstance(s, Selector) for r in s.requirements}
+    @cached_property
+    def _selected_by_budgets(self) -> dict[str, set[str]]:
+        """The labels that a namespace's budgets select by: without them the copy would not count for a budget."""
+        found: dict[str, set[str]] = {}
+        for budget in self._snapshot.budgets:
+            if isinstance(budget.selector, Selector):
+                keys = (requirement.key for requirement in budget.selector.requirements)
+                found.setdefault(budget.namespace, set()).update(keys)
+        return found

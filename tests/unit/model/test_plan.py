@@ -11,6 +11,7 @@ import yaml
 from rescheduler.cli.output import format_document
 from rescheduler.model.plan import (
     ClusterLoad,
+    HeldBack,
     LoadDistribution,
     Method,
     Move,
@@ -46,6 +47,7 @@ _PLAN = Plan(
     before=_BEFORE,
     after=_AFTER,
     warnings=("one",),
+    held_back=(HeldBack("Job", 2, "allow.jobs"),),
 )
 
 
@@ -105,9 +107,10 @@ def test_the_document_is_the_contract() -> None:
         },
         "warnings": ["one"],
         "utilization": "requests",
+        "heldBack": [{"guard": "Job", "pods": 2, "changedBy": "allow.jobs"}],
     }
     first = ["apiVersion", "kind", "moves", "rejections", "before", "after", "warnings"]
-    assert [*_document()] == [*first, "utilization"]
+    assert [*_document()] == [*first, "utilization", "heldBack"]
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
@@ -145,12 +148,12 @@ def test_what_older_writers_lack_and_newer_ones_add_is_no_error() -> None:
     document = _with_move(soon="more")
     for extra in ("uid", "workload", "priority", "proposal", "gain"):
         del document["moves"][0][extra]
-    for extra in ("warnings", "utilization"):
+    for extra in ("warnings", "utilization", "heldBack"):
         del document[extra]
     for extra in ("others", "hotNodesByPool"):
         del document["before"][extra]
     plan = decode_plan(json.dumps({**document, "extra": 1}).encode())
-    assert (plan.moves[0].uid, plan.moves[0].priority, plan.warnings) == ("", 0, ())
+    assert (plan.moves[0].uid, plan.moves[0].priority, plan.warnings, plan.held_back) == ("", 0, (), ())
     assert plan.moves[0].gain is None
 
 

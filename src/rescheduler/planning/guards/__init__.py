@@ -7,10 +7,12 @@ rest of the plan is in `planning.budgets`, and its names are in `planning.refusa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from rescheduler.model.objects import Pod
+from rescheduler.model.plan import HeldBack
 from rescheduler.planning.discovery import find_modules
 from rescheduler.planning.guards.base import Guard, GuardContext
 from rescheduler.planning.refusals import PlanGuard
@@ -42,6 +44,15 @@ def first_objection(pod: Pod, context: GuardContext) -> tuple[str, str] | None:
         if why:
             return name, why
     return None
+
+
+def count_held_back(pods: Iterable[Pod], context: GuardContext) -> tuple[HeldBack, ...]:
+    """Count the running pods that each guard holds back, the most first; of several guards the first counts."""
+    running = (pod for pod in pods if pod.node and not pod.finished)
+    counts = Counter(found[0] for pod in running if (found := first_objection(pod, context)))
+    guards = ((guard, counts[name]) for name, guard in discover().items() if counts[name])
+    ordered = sorted(guards, key=lambda each: -each[1])
+    return tuple(HeldBack(guard.name, count, guard.changed_by.replace("`", "")) for guard, count in ordered)
 
 
 def objection_to_removal(pod: Pod, context: GuardContext) -> tuple[str, str] | None:

@@ -6,7 +6,11 @@ from rescheduler.model.policy import MigrationMethod
 from rescheduler.planning.guards.base import Guard, GuardContext
 
 
-@Guard(order=320, caption="No fitting method")
+@Guard(
+    order=320,
+    caption="No fitting method",
+    changed_by=f"`migrationMethod`, the workload's annotation `{labels.MIGRATION_METHOD}`",
+)
 def migration_method(pod: Pod, context: GuardContext) -> str:
     """Pods with the method handoff that cannot be handed off, or with an unknown method."""
     wanted = context.workloads.annotation(pod, labels.MIGRATION_METHOD)
