@@ -99,6 +99,14 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
     wait_until_settled(space, 1)
 
 
+def test_the_time_of_the_eviction_is_stored_and_kept(web: Space, moves: Moves, nodes: list[str]) -> None:
+    ordered(moves, nodes, web.pods("web")[0], Method.EVICT)
+    assert stopped_at(moves, "Evict").status.eviction_time is None
+    evicted = moves.drive("m", Drive(until=lambda migration: migration.status.eviction_time is not None))
+    done = moves.drive("m").status
+    assert (done.phase, done.eviction_time) == (Phase.COMPLETED, evicted.status.eviction_time)
+
+
 @pytest.mark.real_only  # it needs a ResourceQuota
 def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     web: Space, moves: Moves, nodes: list[str]

@@ -12,7 +12,7 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.migration import OutcomeVerdict
-from rescheduler.model.move_history import MoveHistory, PastMove
+from rescheduler.model.move_history import FAILED, MoveHistory, PastMove
 from rescheduler.model.objects import Owner, Pod, PodCondition
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Filters
@@ -102,6 +102,13 @@ def after_a_move(ended: float, strategy: str = BALANCING) -> ClusterSnapshot:
     return replace(on_stage(deployment("web", on=["a"])), memories=memories)
 
 
+def after_a_failed_move(ended: float) -> ClusterSnapshot:
+    """A stage on which a pod of web was evicted, and its move failed so many seconds ago."""
+    past = PastMove("m", "gone", "b", "a", "Manual", NOW - ended, verdict=FAILED, counts=False)
+    memories = {("Deployment", "default", "web"): MoveHistory((past,))}
+    return replace(on_stage(deployment("web", on=["a"])), memories=memories)
+
+
 def born(created: float | None) -> Pod:
     return msgspec.structs.replace(pod("p", on="a"), created=created)
 
@@ -167,6 +174,12 @@ KEPT = [
         "its workload was moved at 2027-01-15T07:50:01Z, less than coolDown (600s) ago",
     ),
     ("CoolDown", after_a_move(1, "Manual"), {}, "less than coolDown (600s) ago"),
+    (
+        "CoolDown",
+        after_a_failed_move(599),
+        {},
+        "its workload lost a pod to a move that failed at 2027-01-15T07:50:01Z, less than coolDown (600s) ago",
+    ),
     ("CoolDown", after_a_move(-30), {}, "less than coolDown (600s) ago"),
     ("Outcome", after_bad_moves(1, 1199), {}, "did not pay (12.0 points predicted, 0.3 came true): it rests until"),
     ("Outcome", after_bad_moves(2, 2399), {}, "its last 2 moves did not pay"),

@@ -14,7 +14,7 @@ from rescheduler.model.migration import REPLANNED, MigrationStatus, ObjectRefere
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
-from tests.support.builders import NOW, cluster, node, pod, uid_of
+from tests.support.builders import NOW, cluster, deployment, node, pod, uid_of
 from tests.support.planning import OPTIMIZATION, planned, rejection_of
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
 
@@ -127,6 +127,18 @@ def test_a_pod_whose_move_failed_rests_for_a_while_where_it_is() -> None:
     assert with_inflight_moves(snapshot, [long_ago], REST) is snapshot
     done = with_inflight_moves(snapshot, [migration(phase=Phase.COMPLETED, completion_time=NOW)], REST)
     assert (done.spoken_for, at(done)) == ({}, at(snapshot)), "it is only remembered"
+
+
+def test_a_workload_that_lost_a_pod_to_a_failed_move_rests() -> None:
+    """The pod of the failed move is gone; without the rest, the next plan would evict its sibling."""
+    web = ObjectReference("Deployment", "web")
+    snapshot = cluster(*(node(name) for name in NODES), deployment("web", on=["a", "a"], cpu="1900m"))
+    failed = migration("gone", phase=Phase.FAILED, workload=web, controller=web, completion_time=NOW - 60)
+    assert planned(with_inflight_moves(snapshot, [failed], REST), OPTIMIZATION).moves
+    evicted = replace(failed, status=replace(failed.status, eviction_time=NOW - 90))
+    plan = planned(with_inflight_moves(snapshot, [evicted], REST), OPTIMIZATION)
+    assert {each.guard for each in plan.rejections} == {"CoolDown"}
+    assert plan.moves == ()
 
 
 def test_a_pod_whose_move_only_waited_for_its_hour_does_not_rest() -> None:

@@ -255,4 +255,4 @@ def _points(gain: float | None) -> str:
 def _verdict(move: PastMove) -> str:
     if not move.verdict:
         return "not assessed yet"
-    return move.verdict.value if move.counts else f"{move.verdict.value} (does not count)"
+    return move.verdict if move.counts else f"{move.verdict} (does not count)"

@@ -92,6 +92,7 @@ _UNAPPROVED = 30.0  # seconds between looks at one that waits for approval; an a
 _GUIDING: tuple[Step, ...] = (NominateRebuilt(), ReleaseRoom(), UngateRebuilt())
 _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name, *(step.name for step in _GUIDING)})
 """Steps after the move: they do what a rollback would do, so no timeout applies to them."""
+_EVICTING = frozenset({Evict.name, EvictOriginal.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ class Lifecycle:
             return Transition(failed)
         if progress.step == ROLL_BACK:
             return Transition(structs.replace(progress, message=reason, retry_time=None))
-        return self._give_up(context, GiveUp(reason, retry=False))
+        return self._give_up(_date_eviction(context), GiveUp(reason, retry=False))
 
     def _walk(self, context: StepContext, steps: tuple[Step, ...], *, overdue: bool) -> Transition:
         """Go through all steps that are done, up to the first that is not."""
@@ -212,6 +213,7 @@ class Lifecycle:
         if at < 0:
             at, context = 0, _enter(context, steps[0])
         while True:
+            context = _date_eviction(context)
             step, progress = steps[at], context.migration.status
             match step.look(context):
                 case Done(said):
@@ -278,6 +280,14 @@ class Lifecycle:
 def _enter(context: StepContext, step: Step) -> StepContext:
     progress = structs.replace(step.enter(context), step=step.name, step_time=context.now, message="")
     return _replace_status(context, progress)
+
+
+def _date_eviction(context: StepContext) -> StepContext:
+    """The context with the time of the eviction, once it has had its effect: from then on the workload rests."""
+    progress = context.migration.status
+    if progress.step not in _EVICTING or progress.eviction_time is not None or context.live_original is not None:
+        return context
+    return _replace_status(context, structs.replace(progress, eviction_time=context.now))
 
 
 def _add_remark(context: StepContext, said: str) -> StepContext:

@@ -253,6 +253,7 @@ class MigrationStatus(_Struct, frozen=True):
     remark: Annotated[str, _about("What was left out, such as reserving room, and why.")] = ""
     start_time: Annotated[Timestamp | None, _about("When it was last started.")] = None
     step_time: Annotated[Timestamp | None, _about("When its step was started.")] = None
+    eviction_time: Annotated[Timestamp | None, _about("When the controller saw that its pod was evicted.")] = None
     completion_time: Annotated[Timestamp | None, _about("When it ended.")] = None
     retry_time: Annotated[Timestamp | None, _about("When it is tried again.")] = None
     outcome: Annotated[MoveOutcome | None, _about("Whether it was worth it, assessed some time later.")] = None

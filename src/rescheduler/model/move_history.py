@@ -1,14 +1,14 @@
 """The outcomes of a workload's past moves, and the back-off that follows from them.
 
 `planning.outcomes` makes it from finished migrations; the guard Outcome, `explain` and the page read it. A move that
-did not pay or came back is bad. n bad moves in a row mean a back-off of coolDown × 2^n, up to longestRest, from the end
-of the last move. A move that paid ends the row.
+did not pay, came back, or failed after the eviction of its pod is bad. n bad moves in a row mean a back-off of
+coolDown × 2^n, up to longestRest, from the end of the last move. A move that paid ends the row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,6 +17,8 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.model.time import MAX_INSTANT, Timestamp, format_instant
 
+FAILED: Final = "Failed"
+"""The verdict of a move that evicted its pod and then failed."""
 _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a float still holds it
 
 
@@ -27,11 +29,11 @@ def is_by_choice(migration: PodMigration) -> bool:
 
 def is_bad(verdict: str) -> bool:
     """Whether a move with this verdict was not worth it."""
-    return verdict in (OutcomeVerdict.NOT_PAID, OutcomeVerdict.CAME_BACK)
+    return verdict in (OutcomeVerdict.NOT_PAID, OutcomeVerdict.CAME_BACK, FAILED)
 
 
 class PastMove(msgspec.Struct, frozen=True):
-    """A completed move; without a verdict it has not been assessed yet."""
+    """A move that has ended; without a verdict it has not been assessed yet."""
 
     migration: str
     pod: str
@@ -41,7 +43,7 @@ class PastMove(msgspec.Struct, frozen=True):
     finished: Timestamp
     predicted: float | None = None
     realised: float | None = None
-    verdict: OutcomeVerdict | Literal[""] = ""
+    verdict: OutcomeVerdict | Literal["", "Failed"] = ""
     counts: bool = True
     """False for mandatory moves: they neither start nor end a back-off."""
 
@@ -59,15 +61,20 @@ class MoveBackoff(msgspec.Struct, frozen=True):
 class MoveHistory:
     """The moves of one workload that are remembered."""
 
-    moves: tuple[PastMove, ...]
-    """The newest first."""
+    ended_moves: tuple[PastMove, ...]
+    """The newest first, with those that failed after the eviction of their pod."""
     streak: tuple[PastMove, ...] = ()
     """The bad ones since the last that paid, the newest first."""
 
     @property
+    def moves(self) -> tuple[PastMove, ...]:
+        """The completed ones, the newest first."""
+        return tuple(move for move in self.ended_moves if move.verdict != FAILED)
+
+    @property
     def ended(self) -> float:
         """The end of the last move that counts."""
-        return max(move.finished for move in self.moves if move.counts)
+        return max(move.finished for move in self.ended_moves if move.counts)
 
     def rest(self, policy: Policy) -> MoveBackoff | None:
         """How long it rests from its last move on; None where no bad move, or no such policy, makes it rest."""
@@ -83,7 +90,11 @@ class MoveHistory:
         """What was bad of its last moves."""
         last, count = self.streak[0], len(self.streak)
         verdicts = {move.verdict for move in self.streak}
-        ways = ((OutcomeVerdict.NOT_PAID, "did not pay"), (OutcomeVerdict.CAME_BACK, "came back"))
+        ways = (
+            (OutcomeVerdict.NOT_PAID, "did not pay"),
+            (OutcomeVerdict.CAME_BACK, "came back"),
+            (FAILED, "failed after the eviction"),
+        )
         did = " or ".join(words for verdict, words in ways if verdict in verdicts)
         which = "its last move" if count == 1 else f"its last {count} moves"
         return f"{which} {did}{format_gains(last.predicted, last.realised)}"

@@ -321,8 +321,8 @@ class Timing(Section):
 class OutcomeSettings(Section):
     """Outcomes of moves: whether a move brought the predicted gain, measured some time after it.
 
-    A workload whose moves do not pay off, or are undone, rests longer each time: twice `coolDown`, then four times, and
-    so on.
+    A workload whose moves do not pay off, are undone, or fail after the eviction of their pod, rests longer each time:
+    twice `coolDown`, then four times, and so on.
     """
 
     assess_after: Period = setting(120.0, "How long after a move its gain is measured.")

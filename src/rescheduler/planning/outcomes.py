@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from msgspec import structs
 
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MoveOutcome, OutcomeVerdict, Phase, PodMigration
-from rescheduler.model.move_history import MoveBackoff, MoveHistory, PastMove, is_bad, is_by_choice, longest_streak
+from rescheduler.model.move_history import (
+    FAILED,
+    MoveBackoff,
+    MoveHistory,
+    PastMove,
+    is_bad,
+    is_by_choice,
+    longest_streak,
+)
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
@@ -38,7 +47,8 @@ def find_undone(
     neither does a move that comes after longestRest.
     """
     found: set[ObjectKey] = set()
-    for moves in _by_workload(migrations, workloads).values():
+    completed = (each for each in migrations if each.status.phase is Phase.COMPLETED)
+    for moves in _by_workload(completed, workloads).values():
         ways: defaultdict[tuple[str, str], list[PodMigration]] = defaultdict(list)
         for later in moves:
             undoes = can_undo(later.spec.strategy)
@@ -83,7 +93,7 @@ def find_needed(migrations: Iterable[PodMigration], policy: Policy, assess_after
     known = list(migrations)
     found = {each.key for each in known if _is_unassessed(each) and _age(each, now) < assess_after + _HOW_LATE}
     found |= {each.key for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
-    found |= {each.key for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
+    found |= {each.key for each in known if _starts_rest(each) and _age(each, now) < policy.cool_down}
     for key, memory in move_histories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.until + (rest.until - memory.ended):
@@ -106,8 +116,10 @@ def _is_removal(migration: PodMigration) -> bool:
     return migration.status.method is Method.REMOVE
 
 
-def _has_moved(migration: PodMigration) -> bool:
-    """Whether its workload has been moved, and rests."""
+def _starts_rest(migration: PodMigration) -> bool:
+    """Whether it has moved its pod, or evicted it and then failed, so that the workload rests."""
+    if migration.status.phase is Phase.FAILED:
+        return migration.status.eviction_time is not None
     return migration.status.phase is Phase.COMPLETED and not _is_removal(migration)
 
 
@@ -131,9 +143,8 @@ def _undoes(later: PodMigration, earlier: PodMigration, longest: float) -> bool:
 def _by_workload(
     migrations: Iterable[PodMigration], workloads: Workloads | None
 ) -> dict[WorkloadKey, list[PodMigration]]:
-    """Group the completed migrations by workload, the oldest first."""
-    over = (each for each in migrations if each.status.phase is Phase.COMPLETED and not _is_removal(each))
-    done = [each for each in over if each.status.completion_time is not None]
+    """Group the migrations after which a workload rests by workload, the oldest first."""
+    done = [each for each in migrations if _starts_rest(each) and each.status.completion_time is not None]
     done.sort(key=lambda each: (each.status.completion_time or 0.0, each.namespace, each.name), reverse=True)
     heirs: dict[tuple[str, str], str] = {}
     found: defaultdict[WorkloadKey, list[PodMigration]] = defaultdict(list)
@@ -170,6 +181,9 @@ def _workload_of(
 def _past_move(migration: PodMigration) -> PastMove:
     order, progress = migration.spec, migration.status
     outcome = progress.outcome
+    verdict: OutcomeVerdict | Literal["", "Failed"] = outcome.verdict if outcome is not None else ""
+    if progress.phase is Phase.FAILED:
+        verdict = FAILED
     return PastMove(
         migration.name,
         order.pod.name,
@@ -179,7 +193,7 @@ def _past_move(migration: PodMigration) -> PastMove:
         progress.completion_time or 0.0,
         order.expected_gain,
         outcome.gain if outcome is not None else None,
-        outcome.verdict if outcome is not None else "",
+        verdict,
         is_by_choice(migration),
     )
 
@@ -204,7 +218,7 @@ def _undone_by(move: PastMove, older: Iterable[PastMove]) -> PastMove | None:
 
 def _find_relevant(memory: MoveHistory, most: int) -> Iterator[PastMove]:
     """Find the moves that a rest depends on: the last, so many bad ones, and those that others have undone."""
-    counted = [move for move in memory.moves if move.counts]
+    counted = [move for move in memory.ended_moves if move.counts]
     yield from counted[:1]
     wanted = frozenset(memory.streak[:most])
     for number, move in enumerate(counted):

@@ -198,3 +198,34 @@ def test_a_pending_migration_that_is_cancelled_has_failed() -> None:
     assert (failed.phase, failed.completion_time, failed.retry_time) == (Phase.FAILED, NOW, None)
     done = migration(phase=Phase.COMPLETED)
     assert LIFE.cancel(scene(done), "cleanup").status == done.status
+
+
+GOING = pod(deletionTimestamp="2027-01-15T08:00:00Z")
+
+
+def test_an_eviction_is_dated_when_the_pod_goes_and_the_date_stays_though_the_move_fails() -> None:
+    """Else the next cycle would evict another pod of the workload at once."""
+    moving = migration(Method.EVICT, "Evict", replacement=None, bystanders=("web-b-uid",))
+    asked = LIFE.advance(scene(moving)).status
+    assert (asked.step, asked.eviction_time) == ("Evict", None)
+    gone = LIFE.advance(scene(moving, pod=GOING)).status
+    assert (gone.step, gone.eviction_time) == ("AwaitRebuilt", NOW)
+    waiting = replace(moving, status=replace(gone, start_time=NOW - 9999, eviction_time=NOW - 5))
+    given = LIFE.advance(scene(waiting, pod=None)).status
+    assert (given.step, given.retry_time, given.eviction_time) == (ROLL_BACK, None, NOW - 5)
+    clean = scene(replace(moving, status=given), pod=None)
+    ended = LIFE.advance(clean).status
+    assert (ended.phase, ended.eviction_time) == (Phase.FAILED, NOW - 5)
+
+
+@pytest.mark.parametrize(("method", "step"), [(Method.EVICT, "Evict"), (Method.COPY, "EvictOriginal")])
+def test_an_eviction_is_dated_also_when_the_move_is_cancelled_right_after_it(method: Method, step: str) -> None:
+    moving = migration(method, step)
+    copies = (copy_of(),) if method is Method.COPY else ()
+    assert LIFE.cancel(scene(moving, *copies, pod=GOING), "enough").status.eviction_time == NOW
+    assert LIFE.cancel(scene(moving, *copies), "enough").status.eviction_time is None
+
+
+def test_a_pod_that_goes_before_its_eviction_is_none() -> None:
+    for step in ("Mark", "TakeTurn"):
+        assert LIFE.advance(scene(migration(Method.EVICT, step), pod=None)).status.eviction_time is None

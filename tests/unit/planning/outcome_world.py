@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rescheduler.model.migration import (
     MigrationStatus,
     MoveOutcome,
@@ -55,3 +57,10 @@ def judged(migration: PodMigration, verdict: OutcomeVerdict) -> PodMigration:
     """The same, with this verdict."""
     outcome = MoveOutcome(verdict, 0.0, NOW)
     return replace(migration, status=replace(migration.status, outcome=outcome))
+
+
+def failed(name: str, way: str = "a>b", *, evicted: bool = True, **more: Any) -> PodMigration:
+    """A move that failed, before or after the eviction of its pod."""
+    moved = move(name, way, **more)
+    when = moved.status.start_time if evicted else None
+    return replace(moved, status=replace(moved.status, phase=Phase.FAILED, eviction_time=when))

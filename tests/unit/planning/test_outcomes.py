@@ -17,7 +17,7 @@ from rescheduler.model.time import MAX_INSTANT
 from rescheduler.planning.outcomes import find_backoffs, find_needed, find_undone, is_due, move_histories
 from tests.support.builders import NOW
 from tests.support.pod_migrations import replace
-from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, WEB_KEY, judged, move
+from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, WEB_KEY, failed, judged, move
 
 COOL = POLICY.cool_down
 verdicts = st.lists(st.sampled_from([None, PAID, NOT_PAID, CAME_BACK, UNKNOWN]), max_size=12)
@@ -142,6 +142,27 @@ class TestWhatCounts:
         found = move_histories([first, second, other])
         assert {key[2]: len(memory.streak) for key, memory in found.items()} == {"solo-2": 2, "other-1": 1}
 
+    def test_a_move_that_failed_after_the_eviction_counts_as_a_bad_one_that_moved_nothing(
+        self,
+    ) -> None:
+        gentle = failed("gentle", evicted=False)
+        assert move_histories([gentle]) == {}
+        assert find_needed([gentle], POLICY, 120.0, NOW + 1) == set()
+        found = move_histories([move("m1", verdict=NOT_PAID), failed("m2", ended=NOW + 700), gentle])[WEB_KEY]
+        assert [each.migration for each in found.moves] == ["m1"]
+        assert [each.migration for each in found.streak] == ["m2", "m1"]
+        rest = found.rest(POLICY)
+        assert rest is not None
+        assert (rest.bad, rest.until) == (2, NOW + 700 + 4 * COOL)
+        assert rest.why.startswith("its last 2 moves did not pay or failed after the eviction: it rests")
+
+    def test_a_failed_move_by_hand_or_off_a_drained_node_does_not_make_the_rest_longer(self) -> None:
+        assert find_backoffs([failed("m", strategy="Manual")], POLICY) == {}
+        assert find_needed([failed("m", strategy="Manual")], POLICY, 120.0, NOW + COOL - 1) == {("shop", "m")}
+
+    def test_a_failed_move_brings_nothing_back(self) -> None:
+        assert find_undone([move("there"), failed("back", "b>a", ended=NOW + 700)], POLICY) == set()
+
 
 class TestTheRest:
     @given(st.integers(1, 80), st.floats(0.0, 1e6), st.floats(0.0, 1e6))
@@ -204,6 +225,12 @@ class TestTheRest:
 class TestWhatIsNeeded:
     def test_bad_moves_are_needed_for_twice_the_rest(self) -> None:
         moves = in_a_row([PAID, NOT_PAID, NOT_PAID])
+        wanted = {("shop", "m1"), ("shop", "m2")}
+        assert find_needed(moves, POLICY, 120.0, NOW + 8 * COOL - 1) == wanted
+        assert find_needed(moves, POLICY, 120.0, NOW + 8 * COOL) == set()
+
+    def test_so_are_those_that_failed_after_the_eviction(self) -> None:
+        moves = [failed("m1", ended=NOW - 3600), failed("m2")]
         wanted = {("shop", "m1"), ("shop", "m2")}
         assert find_needed(moves, POLICY, 120.0, NOW + 8 * COOL - 1) == wanted
         assert find_needed(moves, POLICY, 120.0, NOW + 8 * COOL) == set()

@@ -11,7 +11,7 @@ from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
     lasting=Lasting.WITH_TIME,
 )
 def outcome(pod: Pod, context: GuardContext) -> str:
-    """Pods of workloads whose last moves did not pay or came back, unless their node is under maintenance."""
+    """Pods of workloads whose last moves did not pay, came back or failed, unless their node is under maintenance."""
     now = context.snapshot.taken_at
     if now is None or not context.snapshot.memories or pod.node in context.under_maintenance:
         return ""

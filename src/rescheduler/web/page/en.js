@@ -346,7 +346,7 @@ export const en = {
   "verdicts.cpu": "CPU with the pod",
   "verdicts.memory": "Memory with the pod",
 
-  "outcomes.about": "For each finished move: predicted and realised gain. A workload whose moves don’t pay, or come back, cools down longer each time.",
+  "outcomes.about": "For each finished move: predicted and realised gain. A workload whose moves don’t pay, come back, or fail after an eviction, cools down longer each time.",
   "outcomes.resting": "In cool-down",
   "outcomes.none": "No workload is in cool-down.",
   "outcomes.bad": "Bad moves in a row",

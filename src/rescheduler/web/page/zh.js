@@ -346,7 +346,7 @@ export const zh = {
   "verdicts.cpu": "接收后 CPU",
   "verdicts.memory": "接收后内存",
 
-  "outcomes.about": "每次完成的迁移都会比较预计收益与实际收益。迁移不划算或又迁回的工作负载，冷却时间会越来越长。",
+  "outcomes.about": "每次完成的迁移都会比较预计收益与实际收益。迁移不划算、又迁回或驱逐后失败的工作负载，冷却时间会越来越长。",
   "outcomes.resting": "冷却中",
   "outcomes.none": "没有工作负载在冷却。",
   "outcomes.bad": "连续不良迁移",
