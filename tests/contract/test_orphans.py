@@ -13,6 +13,7 @@ import pytest
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
+from rescheduler.migration.steps.evict import add_preference
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
@@ -212,6 +213,26 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
         assert after["Deployment", "web"] == before["Deployment", "web"]
         assert after[of_web] == before[of_web]
         assert ("PodDisruptionBudget", "web-rescheduler-pdb") not in after
+
+    sweep_until(space, put_right)
+
+
+def test_a_deployment_is_resumed_without_a_rollout_although_what_its_replica_set_notes_is_not_readable(
+    space: Space, two_nodes: list[str]
+) -> None:
+    space.create(deployment("web", 1))
+    before = wait_until_settled(space, 1)
+    paused = {"metadata": {"annotations": {labels.PAUSED_BY: "gone"}}, "spec": {"paused": True}}
+    space.patch("Deployment", "web", paused)
+    seen_by_controllers(space)
+    affinity = add_preference(None, MigrationStatus(source=two_nodes[0], target=two_nodes[1]))
+    note = {"metadata": {"annotations": {labels.AFFINITY_BEFORE: "no JSON at all"}}}
+    steered = note | {"spec": {"template": {"spec": {"affinity": affinity}}}}
+    space.patch("ReplicaSet", name_of(space.replica_set("web")), steered)
+
+    def put_right() -> None:
+        assert not unseen(space), "notes may still be copied to the ReplicaSet"
+        assert inventory(space) == before
 
     sweep_until(space, put_right)
 

@@ -37,6 +37,7 @@ from rescheduler.migration.steps.common import (
 )
 from rescheduler.migration.steps.evict import (
     disown_extra_pods,
+    find_unreadable,
     read_steering,
     remove_budget,
     restore,
@@ -45,7 +46,7 @@ from rescheduler.migration.steps.evict import (
 )
 from rescheduler.migration.steps.placeholder import find_placeholder, is_placeholder, release_room
 from rescheduler.model import labels
-from rescheduler.model.json import Json, annotations_of
+from rescheduler.model.json import Json, annotations_of, read_annotation
 from rescheduler.model.migration import MigrationStatus, ObjectReference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
@@ -142,10 +143,11 @@ def remove_annotations(
 
 
 def restore_labels(original: Json) -> list[Command]:
-    """Restore the labels and annotations of an original that stays."""
-    before: Json = json.loads(annotations_of(original).get(labels.MARKS_BEFORE, "{}"))
-    kept = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
-    notes = {labels.MIGRATION_TIME: before.get("annotations", {}).get(labels.MIGRATION_TIME), labels.MARKS_BEFORE: None}
+    """Restore the labels and annotations of an original that stays; without earlier ones if these are not readable."""
+    before = read_annotation(original, labels.MARKS_BEFORE) or {}
+    earlier, noted = (part if isinstance(part := before.get(key), dict) else {} for key in ("labels", "annotations"))
+    kept = {key: earlier.get(key) for key in _MARKED_LABELS}
+    notes = {labels.MIGRATION_TIME: noted.get(labels.MIGRATION_TIME), labels.MARKS_BEFORE: None}
     return [commands.patch(original, {"metadata": {"labels": kept, "annotations": notes}}, "take the marks off")]
 
 
@@ -233,7 +235,11 @@ def names_on(body: Json) -> frozenset[str]:
         is_ours = kept.get(labels.MANAGED_BY) == labels.MANAGER and kept.get(labels.MIGRATION_ID)
         return frozenset({kept[labels.MIGRATION_ID]} if is_ours else ())
     names = {notes[key] for key in COPIED if key in notes}
-    return frozenset(names | ({read_steering(body)["migration"]} if labels.AFFINITY_BEFORE in notes else set()))
+    if steering := read_steering(body):
+        names.add(steering["migration"])
+    if not names and (unreadable := find_unreadable(body)):
+        raise ValueError(unreadable)
+    return frozenset(names)
 
 
 def clean_pod(pod: Json, original: Json | None, status: str) -> list[Command]:

@@ -129,6 +129,14 @@ def test_a_move_that_is_made_is_cleaned_up_however_long_it_took() -> None:
     assert (decision.status.step, len(decision.commands)) == ("Finish", 1)
 
 
+def test_a_copy_whose_withheld_labels_are_not_readable_is_rolled_back_and_says_why() -> None:
+    copy = copy_of()
+    copy["metadata"]["annotations"][labels.WITHHELD] = "no JSON at all"
+    progress = LIFE.advance(scene(migration(step="HandOver"), copy)).status
+    assert progress.step == ROLL_BACK
+    assert progress.message == f"the annotation {labels.WITHHELD} of the copy copy was changed and is not readable"
+
+
 def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
     noted = deployment(annotations={labels.MIGRATION_ID: "m"})
     refused = FailedCommand(422, "Invalid", "of the mark")

@@ -41,6 +41,31 @@ def commands(outlook: Do | Wait | Done) -> list[tuple[str, str]]:
     return [(each.kind, each.why) for each in outlook.commands] if isinstance(outlook, Do) else []
 
 
+@pytest.mark.parametrize("note", ["no JSON at all", "[" * 100_000, "[]", "{}", '{"migration": "m", "affinity": 1}'])
+def test_a_deployment_is_resumed_although_the_annotation_of_its_replica_set_is_not_readable(note: str) -> None:
+    paused, sets = deployment(paused=True, annotations={labels.PAUSED_BY: "m"}), steering()
+    paused["spec"]["template"] = {"spec": {"affinity": {"podAffinity": {}}}}
+    sets["metadata"]["annotations"][labels.AFFINITY_BEFORE] = note
+    outlook = clean_workload(paused, [sets], {"m"})
+    assert commands(outlook) == [("ReplicaSet", "take the preference out again")]
+    assert isinstance(outlook, Do)
+    put_back = {"op": "replace", "path": "/spec/template/spec/affinity", "value": {"podAffinity": {}}}
+    assert outlook.commands[0].body[-1] == put_back  # type: ignore[index]  # a JSON patch
+    assert commands(clean_workload(paused, [replica_set()], {"m"})) == [("Deployment", "resume it")]
+
+
+def test_an_annotation_that_is_not_readable_is_named_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"affinity-before of ReplicaSet web-1 was changed .* remove the annotation"):
+        names_on(replica_set(annotations={labels.AFFINITY_BEFORE: "no JSON at all"}))
+
+
+@pytest.mark.parametrize("note", ["no JSON at all", "[]", '{"labels": 1}'])
+def test_marks_go_although_those_of_an_earlier_move_are_not_readable(note: str) -> None:
+    (command,) = clean_pod(pod(labels=MARKED, annotations={labels.MARKS_BEFORE: note}), None, "failed")
+    assert isinstance(command.body, dict)
+    assert set(command.body["metadata"]["labels"].values()) == {None}
+
+
 def test_a_copy_goes_while_its_original_is_there() -> None:
     assert verbs(clean_pod(bare_copy(), pod(owner=False), "failed")) == [Verb.DELETE]
 

@@ -54,11 +54,12 @@ from rescheduler.migration.steps.common import (
 )
 from rescheduler.migration.steps.placeholder import release_room
 from rescheduler.model import labels
-from rescheduler.model.json import Json, annotations_of
+from rescheduler.model.json import Json, annotations_of, read_annotation
 from rescheduler.model.migration import MigrationStatus, ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 
 HOSTNAME = "kubernetes.io/hostname"
+_REVISION = "deployment.kubernetes.io/revision"
 
 
 class Protect(Step):
@@ -157,6 +158,8 @@ class Prefer(Step):
         if not uses_template(context) or controller is None:
             return Done()
         if labels.AFFINITY_BEFORE in annotations_of(controller):
+            if unreadable := find_unreadable(controller):
+                return GiveUp(unreadable, retry=False)
             by = read_steering(controller)["migration"]
             return Done() if by == context.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
         if context.seen.deployment is not None and not context.seen.deployment["spec"].get("paused"):
@@ -424,14 +427,21 @@ def restore(context: StepContext) -> Do | Wait | Done:
         return Do((restore_template(controller),))
     if deployment is not None and annotations_of(deployment).get(labels.PAUSED_BY) == name:
         return resume(deployment, (controller,) if controller is not None else ())
-    return Done()
+    return Done(find_unreadable(controller) if controller is not None else "")
 
 
 def restore_template(controller: Json) -> Command:
     """Restore the affinity of a ReplicaSet's template from its annotation."""
-    before, at = read_steering(controller)["affinity"], "/spec/template/spec/affinity"
-    put_back: Json = {"op": "remove", "path": at} if before is None else {"op": "replace", "path": at, "value": before}
-    changes = [*commands.remove_annotation(controller, labels.AFFINITY_BEFORE), put_back]
+    return _replace_affinity(controller, read_steering(controller)["affinity"])
+
+
+def _replace_affinity(controller: Json, affinity: Json | None) -> Command:
+    at, is_there = "/spec/template/spec/affinity", "affinity" in controller["spec"]["template"]["spec"]
+    changes = commands.remove_annotation(controller, labels.AFFINITY_BEFORE)
+    if affinity is not None:
+        changes += [{"op": "replace" if is_there else "add", "path": at, "value": affinity}]
+    elif is_there:
+        changes += [{"op": "remove", "path": at}]
     return commands.json_patch(controller, changes, "take the preference out again")
 
 
@@ -440,7 +450,15 @@ def resume(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
 
     If it were resumed before its controller observed the restored template, no ReplicaSet would match and it would roll
     out. The ReplicaSet's controller uses the same informer, so its observed generation holds for both.
+
+    Where the annotation is not readable any more, the Deployment's own template has the affinity.
     """
+    revision = annotations_of(deployment).get(_REVISION)
+    if lost := [
+        each for each in controllers if find_unreadable(each) and annotations_of(each).get(_REVISION) == revision
+    ]:
+        affinity = deployment["spec"]["template"]["spec"].get("affinity")
+        return Do(tuple(_replace_affinity(each, affinity) for each in lost))
     if not all(is_observed(each) for each in controllers):
         return Wait("its controller has not seen the restored template yet", 1.0)
     changes = {"metadata": {"annotations": {labels.PAUSED_BY: None}}, "spec": {"paused": None}}
@@ -448,10 +466,21 @@ def resume(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
 
 
 def read_steering(controller: Json) -> Json:
-    """The migration that steers the template, and the affinity before; empty if there is none."""
-    written = annotations_of(controller).get(labels.AFFINITY_BEFORE)
-    found: Json = json.loads(written) if written else {}
-    return found
+    """The migration that steers the template, and the affinity before; empty if there is none, or it is unreadable."""
+    found = read_annotation(controller, labels.AFFINITY_BEFORE) or {}
+    is_whole = isinstance(found.get("migration"), str) and isinstance(found.get("affinity", ""), dict | None)
+    return found if is_whole else {}
+
+
+def find_unreadable(controller: Json) -> str:
+    """Explain that another client has made the annotation of a steered template unreadable; empty if it has not."""
+    if labels.AFFINITY_BEFORE not in annotations_of(controller) or read_steering(controller):
+        return ""
+    where = f"{controller['kind']} {controller['metadata']['name']}"
+    return (
+        f"the annotation {labels.AFFINITY_BEFORE} of {where} was changed and is not readable: "
+        "check the affinity of its template, then remove the annotation"
+    )
 
 
 def uses_template(context: StepContext) -> bool:

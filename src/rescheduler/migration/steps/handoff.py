@@ -36,7 +36,7 @@ from rescheduler.migration.steps.common import (
 )
 from rescheduler.migration.steps.copy import CreateCopy, build_copy
 from rescheduler.model import labels
-from rescheduler.model.json import Json, annotations_of
+from rescheduler.model.json import Json, annotations_of, read_annotation
 from rescheduler.model.quantity import amount
 
 CHEAPEST = "-2147483647"
@@ -164,7 +164,10 @@ class HandOver(Step):
             return self._undecided(context, controller, {original["metadata"]["uid"], copy["metadata"]["uid"]})
         if is_terminating(copy) or has_finished(copy):
             return GiveUp("the copy is gone")
-        withheld = json.loads(annotations_of(copy).get(labels.WITHHELD, "{}"))
+        withheld = read_annotation(copy, labels.WITHHELD)
+        if withheld is None:
+            name = copy["metadata"]["name"]
+            return GiveUp(f"the annotation {labels.WITHHELD} of the copy {name} was changed and is not readable")
         if withheld.items() <= labels_of(copy).items():
             return Wait("the ReplicaSet has not adopted the copy", 1.0)
         if original is None:
