@@ -9,7 +9,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
-from tests.support.manifests import budget, deployment, job, pod, simulated, stateful_set
+from tests.support.manifests import SIMULATE, budget, deployment, job, pod, simulated, stateful_set
 from tests.support.migrations import (
     QUICK,
     TRACE,
@@ -51,6 +51,10 @@ def stopped_at(moves: Moves, step: str) -> None:
     """Driven until a step is recorded, and not further."""
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))
+
+
+def is_pending(migration: PodMigration) -> bool:
+    return migration.status.phase is Phase.PENDING
 
 
 def replacement(space: Space, migration: PodMigration) -> Json:
@@ -281,3 +285,22 @@ def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves
     assert done.status.phase is Phase.FAILED
     after = wait_until_settled(web, 3)
     assert not [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"] | body["annotations"]]
+
+
+def test_a_handoff_yields_to_a_rollout_and_is_made_after_it(web: Space, moves: Moves, nodes: list[str]) -> None:
+    original = web.pods("web")[0]
+    moves.order("m", migration_spec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    stopped_at(moves, "AwaitReady")
+    never = {"metadata": {"annotations": {f"{SIMULATE}fails": "NeverReady"}}}
+    web.patch("Deployment", "web", {"spec": {"template": never}})
+    web.reaches("Deployment", "web", "is half updated", lambda each: each["status"].get("updatedReplicas") == 1)
+    waiting = moves.drive("m", Drive(replace(QUICK, attempts=1), until=is_pending))
+    assert waiting.status.message == "Deployment web is being rolled out or scaled"
+    assert not web.list("Pod", labelSelector=labels.MIGRATION_ID)  # neither a copy nor a mark
+    web.patch("Deployment", "web", {"spec": {"template": {"metadata": {"annotations": None}}}})  # back, as by undo
+    web.rolled_out("web")
+    done = moves.drive("m", Drive(replace(QUICK, attempts=1)))
+    assert (done.status.phase, done.status.attempts) == (Phase.COMPLETED, 2), done.status
+    moves.late("m")
+    after = wait_until_settled(web, 3)
+    assert not [key for key, body in after.items() if key[0] != "Pod" and labels.MIGRATION_ID in body["annotations"]]

@@ -9,7 +9,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
-from tests.support.manifests import deployment, pod, stateful_set
+from tests.support.manifests import deployment, pod, simulated, stateful_set
 from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, wait_until_settled
 from tests.support.pod_migrations import migration_spec, replace
 
@@ -144,3 +144,20 @@ def test_pods_of_a_stateful_set_go_one_at_a_time(space: Space, moves: Moves, nod
     space.patch("Pod", "db-0", FREE)
     assert moves.drive("m").status.phase is Phase.COMPLETED
     wait_until_settled(space, 2)
+
+
+@pytest.mark.parametrize("fails", ["CrashLoopBackOff", "ImagePullBackOff"])
+def test_a_copy_that_cannot_start_is_given_up_long_before_the_timeout(
+    space: Space, moves: Moves, nodes: list[str], fails: str
+) -> None:
+    target = nodes[0]
+    with space.cordoned(target):
+        space.shunned(target)
+        space.create(simulated(deployment("web", 1), fails=fails, fails_on=target))
+        before = wait_until_settled(space, 1)
+    moves.order("m", migration_spec(name_of(space.pods("web")[0]), target=target, method=Method.HANDOFF))
+    failed = moves.drive("m", Drive(replace(QUICK, attempts=1)))
+    assert failed.status.phase is Phase.FAILED
+    assert f"the copy does not start on {target}: main: " in failed.status.message
+    moves.late("m")
+    audit(before, wait_until_settled(space, 1), failed)

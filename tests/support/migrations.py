@@ -33,6 +33,7 @@ from rescheduler.migration.observation import (
     controller_of,
 )
 from rescheduler.migration.settings import MigrationSettings
+from rescheduler.migration.steps.common import rollout_reason
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
@@ -252,10 +253,12 @@ def pod_migrations(cluster: ClusterUnderTest) -> Iterator[None]:
 
 
 async def admit(scene: StepContext) -> StartDecision:
-    """By the method that is ordered, or the next one that was not tried."""
+    """By the method that is ordered, or the next one that was not tried; not during a rollout."""
     pod, migration = scene.original, scene.migration
     if pod is None:
         return StartDecision(None, "the pod is gone", never=True)
+    if scene.seen.controller is not None and (changing := rollout_reason(scene)):
+        return StartDecision(None, changing)
     owner = controller_of(pod)
     fitting = (Method.COPY,) if owner is None else (Method.HANDOFF, Method.EVICT)
     wanted = [

@@ -25,6 +25,7 @@ from rescheduler.migration.steps.common import (
     GiveUp,
     Step,
     Wait,
+    yield_to_rollout,
 )
 from rescheduler.migration.steps.copy import AwaitReady, CopyPod, EvictOriginal, Land, Nominate, Ungate
 from rescheduler.migration.steps.evict import (
@@ -93,6 +94,10 @@ _GUIDING: tuple[Step, ...] = (NominateRebuilt(), ReleaseRoom(), UngateRebuilt())
 _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name, *(step.name for step in _GUIDING)})
 """Steps after the move: they do what a rollback would do, so no timeout applies to them."""
 _EVICTING = frozenset({Evict.name, EvictOriginal.name})
+_YIELDING = frozenset(
+    step.name for step in (Mark, CopyTemplate, CheckCopy, Nominate, AwaitMembers, Ungate, Land, AwaitReady, Cheapen)
+)
+"""Steps in which a handoff yields to a rollout; HandOver does until its ReplicaSet may adopt the copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +220,8 @@ class Lifecycle:
         while True:
             context = _date_eviction(context)
             step, progress = steps[at], context.migration.status
-            match step.look(context):
+            yields = progress.method is Method.HANDOFF and step.name in _YIELDING
+            match (yields and yield_to_rollout(context)) or step.look(context):
                 case Done(said):
                     context = _add_remark(context, said) if said else context
                     if at + 1 == len(steps):
@@ -257,7 +263,8 @@ class Lifecycle:
         tried, gone = progress.tried_methods, context.live_original is None
         if why.other_method and progress.method is not None:
             tried = (*tried, progress.method)
-        again = not gone and ((why.retry and progress.attempts < self._settings.attempts) or why.other_method)
+        has_attempts = why.retry and progress.attempts < self._settings.attempts
+        again = not gone and (has_attempts or why.other_method or why.yields)
         pause = min(self._settings.retry_delay * 2 ** (progress.attempts - 1), self._settings.max_retry_delay)
         rolled = structs.replace(
             progress, step=ROLL_BACK, step_time=context.now, message=why.reason, tried_methods=tried,

@@ -179,6 +179,27 @@ def describe_unready(pod: Json) -> str:
     return _join(f"{name} is not Ready on {node} yet", waiting["name"], why.get("reason", ""), why.get("message", ""))
 
 
+_CANNOT_START = frozenset(
+    {
+        "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull",
+        "ImagePullBackOff", "InvalidImageName", "RunContainerError",
+    }
+)  # fmt: skip
+
+
+def describe_crash(pod: Json) -> str:
+    """Name a container that cannot start, or that has failed, and why; empty if there is none."""
+    for each in container_statuses(pod):
+        state = each.get("state") or {}
+        waiting = state.get("waiting") or {}
+        if waiting.get("reason") in _CANNOT_START:
+            return _join(each["name"], waiting["reason"], waiting.get("message", ""))
+        ended = state.get("terminated") or (each.get("lastState") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return f"{each['name']}: {ended.get('reason') or 'Error'}, exit code {ended['exitCode']}"
+    return ""
+
+
 def _join(*said: str) -> str:
     return ": ".join(filter(None, said))
 

@@ -42,7 +42,9 @@ class MigrationSettings(Section):
         600.0, "A move that takes longer is rolled back. A PodMigration may have its own timeout."
     )
     attempts: Annotated[int, Field(ge=1, le=100)] = setting(
-        3, "How often a move is tried before it fails; 1 never retries."
+        3,
+        "How often a move is tried before it fails; 1 never retries. Where a handoff yielded to a rollout, it is tried "
+        "again in any case.",
     )
     retry_delay: ShortPeriod = setting(10.0, "How long to wait before a move that was rolled back is tried again.")
     max_retry_delay: ShortPeriod = setting(300.0, "That wait doubles with each attempt, up to this limit.")

@@ -40,7 +40,7 @@ from rescheduler.runtime.starting.limits import is_in_line, is_stuck
 _log = structlog.stdlib.get_logger(__name__)
 WORKERS = 24
 _INDEPENDENT = frozenset(step.name for step in (AwaitMembers, Land, AwaitReady, AwaitGone))
-"""Steps that depend on the original and its copy alone."""
+"""Steps that depend on the original and its copy alone, unless the workload is rolled out."""
 _IN_LINE = 5.0  # seconds between looks at a queued migration; the end of another one queues it earlier
 _LAST_REQUESTS = 5.0  # seconds that workers have to finish their requests at shutdown
 _RETRY_DELAY = 60.0  # seconds between tries once the back-off is exhausted
@@ -176,7 +176,8 @@ class MigrationController(Reconciler[ObjectKey]):
         elif kind in WORKLOADS:
             workload: Workload | None = self._cache.row(kind, key)
             if workload is not None:
-                self._add_all(self._dependent(workload.uid))
+                rolling = self._migrations.by_owner(workload.uid) if workload.changing else ()
+                self._add_all(rolling or self._dependent(workload.uid))
 
     def _dependent(self, owner: str) -> set[ObjectKey]:
         """The migrations of an owner's pods whose step depends on the owner and on its other pods."""

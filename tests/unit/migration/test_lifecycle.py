@@ -8,6 +8,7 @@ from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.settings import MigrationSettings
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.pod_migrations import migration_spec, pod_migration, replace
@@ -15,6 +16,13 @@ from tests.unit.migration.scenes import NOW, copy_of, deployment, leaving, migra
 
 LIFE = Lifecycle()
 MARKED = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress", labels.MIGRATION_REASON: "Manual"}
+
+
+ROLLING = deployment()
+ROLLING["status"]["updatedReplicas"] = 1
+GROWING = deployment()
+GROWING["status"] |= {"replicas": 1, "updatedReplicas": 1}
+YIELDING = ["Mark", "CreateCopy", "CheckCopy", "Nominate", "AwaitMembers", "Ungate", "Land", "AwaitReady", "Cheapen"]
 
 
 def given_up(moving: PodMigration, life: Lifecycle = LIFE) -> MigrationStatus:
@@ -237,3 +245,37 @@ def test_an_eviction_is_dated_also_when_the_move_is_cancelled_right_after_it(met
 def test_a_pod_that_goes_before_its_eviction_is_none() -> None:
     for step in ("Mark", "TakeTurn"):
         assert LIFE.advance(scene(migration(Method.EVICT, step), pod=None)).status.eviction_time is None
+
+
+@pytest.mark.parametrize("step", [*YIELDING, "HandOver"])
+@pytest.mark.parametrize("changing", [ROLLING, GROWING])
+def test_a_handoff_yields_to_a_rollout_whatever_its_step_and_its_attempts(step: str, changing: Json) -> None:
+    moving = migration(step=step, attempts=MigrationSettings().attempts)
+    progress = LIFE.advance(scene(moving, copy_of(), deployment=changing)).status
+    assert (progress.step, progress.message) == (ROLL_BACK, "Deployment web is being rolled out or scaled")
+    assert progress.retry_time is not None
+
+
+def test_a_handoff_goes_on_once_its_copy_is_handed_over() -> None:
+    labelled = copy_of()
+    labelled["metadata"]["labels"] |= {"pod-template-hash": "1"}
+    assert LIFE.advance(scene(migration(step="HandOver"), labelled, deployment=ROLLING)).status.step == "HandOver"
+    assert LIFE.advance(scene(migration(step="AwaitGone"), labelled, pod=leaving(pod()), deployment=ROLLING)).wait
+
+
+def test_nothing_yields_to_what_may_be_our_own_change_or_the_copy_of_another_handoff() -> None:
+    copy, one_over = copy_of(), deployment()
+    del copy["spec"]["nodeName"]
+    one_over["status"] |= {"replicas": 3, "updatedReplicas": 3}
+    for each in (deployment(generation=2), one_over):
+        assert LIFE.advance(scene(migration(step="Land"), copy, deployment=each)).status.step == "Land"
+    evicting = LIFE.advance(scene(migration(Method.EVICT, "Protect"), deployment=ROLLING)).status
+    assert evicting.step == "Protect"
+
+
+def test_an_original_that_is_not_ready_is_handed_off_and_another_replica_that_is_not_holds_it_up() -> None:
+    sick = pod(ready=False)
+    made = LIFE.advance(scene(migration(step="Cheapen"), copy_of(), pod=sick, siblings=(sick, pod("web-b"))))
+    assert [command.name for command in made.commands] == ["web-a"]
+    waits = LIFE.advance(scene(migration(step="Cheapen"), copy_of(), siblings=(pod(), pod("web-b", ready=False))))
+    assert waits.status.message == "web-b is not Ready, and would be deleted in the original's place"

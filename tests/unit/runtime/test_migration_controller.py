@@ -447,6 +447,19 @@ def test_what_waits_for_its_copy_alone_does_not_heed_its_workload() -> None:
     told(story, landing)
 
 
+def test_a_rollout_wakes_what_waits_for_its_copy_alone() -> None:
+    landing = under_way("m", "web-a", step="Land", controller=WEB_SET, workload=WEB)
+    rolling = Workload("Deployment", "shop", "web", WEB.uid, changing="is being rolled out or scaled")
+
+    async def story(stage: Stage) -> None:
+        stage.looks.clear()
+        stage.changes("Deployment", ("Deployment", "shop", "web"), rolling)
+        await asyncio.sleep(1)
+        assert stage.looked_at() == ["m"]
+
+    told(story, landing)
+
+
 def test_who_waits_for_a_turn_is_looked_at_as_soon_as_it_may_be_free() -> None:
     """The one that has it has recorded its new pod: nothing else tells of that."""
     waits = under_way("waits", controller=WEB_SET, workload=WEB, step="TakeTurn")

@@ -89,6 +89,8 @@ class GiveUp:
     reason: str
     retry: bool = True
     other_method: bool = False
+    yields: bool = False
+    """Only for now, because the workload changes: tried again however often it was tried."""
 
 
 Outlook = Done | Do | Wait | GiveUp
@@ -180,6 +182,21 @@ def rollout_reason(context: StepContext) -> str:
         if each is not None and (change := str(_change(each))):
             return f"{each['kind']} {each['metadata']['name']} {change}"
     return ""
+
+
+def yield_to_rollout(context: StepContext) -> GiveUp | None:
+    """End a handoff while its Deployment is rolled out or scaled: new pods may need the room of the copy.
+
+    A replica more than wanted is none of that: the copy of another handoff, just adopted.
+    """
+    deployment = context.seen.deployment
+    if deployment is None or not is_observed(deployment):  # unseen changes may be our own annotation
+        return None
+    status = deployment.get("status", {})
+    replicas = status.get("replicas", 0)
+    if status.get("updatedReplicas", 0) == replicas >= deployment["spec"].get("replicas", 1):
+        return None
+    return GiveUp(rollout_reason(context), yields=True)
 
 
 def _change(workload: Json) -> RolloutProgress:

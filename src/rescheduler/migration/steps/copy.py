@@ -18,6 +18,7 @@ from rescheduler.migration import commands
 from rescheduler.migration.observation import (
     ObservedPart,
     StepContext,
+    describe_crash,
     describe_unready,
     find_condition,
     has_finished,
@@ -214,6 +215,8 @@ class AwaitReady(Step):
             return GiveUp(f"the copy ended on {target}: {copy.get('status', {}).get('reason') or 'deleted'}")
         ready = ready_seconds(copy, context.now)
         if ready is None:
+            if crash := describe_crash(copy):
+                return GiveUp(f"the copy does not start on {target}: {crash}")
             return Wait(describe_unready(copy))
         asked = int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
         wanted = max(asked, self._min_overlap)

@@ -33,6 +33,7 @@ from rescheduler.migration.steps.common import (
     is_observed,
     rollout_reason,
     wait_for_end,
+    yield_to_rollout,
 )
 from rescheduler.migration.steps.copy import CreateCopy, build_copy
 from rescheduler.model import labels
@@ -175,7 +176,7 @@ class HandOver(Step):
         if unfit := target_problem(context):
             return GiveUp(unfit)
         if reason := unstable_reason(context):
-            return Wait(reason)
+            return yield_to_rollout(context) or Wait(reason)
         if ready_seconds(copy, context.now) is None:
             return Wait("the copy is not Ready any more")
         if short := budget_shortfall(context):  # the copy is not counted yet, or another eviction used it up
@@ -248,11 +249,24 @@ def unstable_reason(context: StepContext) -> str:
     wanted = controller["spec"].get("replicas", 1)
     if len(mine) != wanted:
         return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
-    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, context.now) is None)
-    if waiting:
-        return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
+    if unready := unready_replica(context):
+        return unready
     others = (pod for pod in mine if pod["metadata"]["uid"] != context.migration.status.pod_uid)
     cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in annotations_of(pod))
     if cheap:
         return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
     return ""
+
+
+def unready_replica(context: StepContext) -> str:
+    """Name another replica that is not Ready: its ReplicaSet would rather delete that one; empty if there is none."""
+    original = context.original
+    waiting = sorted(
+        pod["metadata"]["name"]
+        for pod in context.seen.siblings
+        if not is_terminating(pod)
+        and not has_finished(pod)
+        and (original is None or pod["metadata"]["uid"] != original["metadata"]["uid"])
+        and ready_seconds(pod, context.now) is None
+    )
+    return f"{waiting[0]} is not Ready, and would be deleted in the original's place" if waiting else ""

@@ -19,6 +19,7 @@ from rescheduler.config.live import LiveConfig
 from rescheduler.kube.observer import owner_of
 from rescheduler.migration.observation import StepContext, has_finished, is_terminating
 from rescheduler.migration.steps.common import rollout_reason
+from rescheduler.migration.steps.handoff import unready_replica
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
@@ -136,6 +137,8 @@ class StartGate:
             return StartDecision(None, verdict.reason, never=True)
         if not self.open:
             return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
+        if verdict.method is Method.HANDOFF and (unready := unready_replica(scene)):
+            return self._wait(scene, progress, unready)  # here it holds nothing, with a copy it would
         progress = structs.replace(progress, method=verdict.method, target=verdict.target)
         # Now that the target is known, and time has passed: a pause may have begun during the check, and of two
         # migrations of one pod, which get the same verdict, only one starts.

@@ -121,7 +121,13 @@ def test_a_copy_must_be_ready_for_as_long_as_its_workload_asks() -> None:
     assert AwaitReady().look(scene(MOVING, copy)) == GiveUp("the copy ended on two: OutOfcpu")
 
 
-PULLING = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+NO_IMAGE = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+NO_CONFIG = {"name": "main", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}
+CRASHED = {"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+RESTARTED = {"name": "main", "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 137}}}
+BACKING_OFF = RESTARTED | {"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}}
+PREPARED = RESTARTED | {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+CREATING = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating", "message": "of a volume"}}}
 STARTING = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
 RUNNING = {"name": "side", "state": {"running": {}}}
 GATED = {"type": "Ready", "status": "False", "message": "containers with unready status: [main]"}
@@ -132,15 +138,30 @@ GATED = {"type": "Ready", "status": "False", "message": "containers with unready
     [
         ({}, ""),
         ({"conditions": [GATED], "containerStatuses": [RUNNING]}, ": containers with unready status: [main]"),
-        ({"conditions": [GATED], "containerStatuses": [RUNNING, PULLING]}, ": main: ErrImagePull: no such image"),
+        ({"conditions": [GATED], "containerStatuses": [RUNNING, CREATING]}, ": main: ContainerCreating: of a volume"),
         ({"initContainerStatuses": [RUNNING], "containerStatuses": [STARTING]}, ": main: PodInitializing"),
-        ({"initContainerStatuses": [PULLING | {"name": "init"}], "containerStatuses": [STARTING]},
-         ": init: ErrImagePull: no such image"),
+        ({"initContainerStatuses": [PREPARED], "containerStatuses": [STARTING]}, ": main: PodInitializing"),
     ],
 )  # fmt: skip
 def test_who_waits_for_a_pod_says_for_which_where_and_what_it_says(status: dict[str, Any], said: str) -> None:
     copy = copy_of() | {"status": {"phase": "Pending"} | status}
     assert AwaitReady().look(scene(MOVING, copy)) == Wait(f"copy is not Ready on two yet{said}")
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"containerStatuses": [RUNNING, NO_IMAGE]}, "main: ErrImagePull: no such image"),
+        ({"containerStatuses": [NO_CONFIG]}, "main: CreateContainerConfigError"),
+        ({"containerStatuses": [BACKING_OFF]}, "main: CrashLoopBackOff: back-off 10s"),
+        ({"containerStatuses": [CRASHED]}, "main: Error, exit code 1"),
+        ({"containerStatuses": [RESTARTED]}, "main: Error, exit code 137"),
+        ({"initContainerStatuses": [NO_IMAGE], "containerStatuses": [STARTING]}, "main: ErrImagePull: no such image"),
+    ],
+)
+def test_a_copy_that_cannot_start_or_has_crashed_is_given_up_at_once(status: dict[str, Any], said: str) -> None:
+    copy = copy_of() | {"status": {"phase": "Pending"} | status}
+    assert AwaitReady().look(scene(MOVING, copy)) == GiveUp(f"the copy does not start on two: {said}")
 
 
 @pytest.mark.parametrize("step", [CopyTemplate(), Nominate(), Ungate(), Land(), AwaitReady(), HandOver()])

@@ -151,6 +151,15 @@ async def test_a_rollout_makes_it_wait_and_is_not_judged() -> None:
     assert stage.judge.asked == []
 
 
+async def test_a_replica_that_is_not_ready_makes_a_handoff_wait_before_there_is_a_copy() -> None:
+    siblings = (pod(), pod("web-b", ready=False))
+    waits = await Stage().admit(ordered(), siblings=siblings)
+    assert (waits.progress, waits.never) == (None, False)
+    assert waits.reason == "web-b is not Ready, and would be deleted in the original's place"
+    evicts = await Stage(Ruled(MoveVerdict(Method.EVICT, "two"))).admit(ordered(), siblings=siblings)
+    assert evicts.progress is not None
+
+
 async def test_what_the_rules_say_may_pass_makes_it_wait_and_the_rest_ends_it() -> None:
     spent = MoveVerdict(reason="DisruptionBudget: web allows no disruption", temporary=True)
     waits = await Stage(Ruled(spent)).admit(ordered())
