@@ -107,6 +107,24 @@ def test_the_time_of_the_eviction_is_stored_and_kept(web: Space, moves: Moves, n
     assert (done.phase, done.eviction_time) == (Phase.COMPLETED, evicted.status.eviction_time)
 
 
+@pytest.mark.parametrize("step", ["AwaitReady", "EvictOriginal"])
+def test_a_pod_that_is_deleted_during_its_copy_stays_deleted(
+    space: Space, moves: Moves, nodes: list[str], step: str
+) -> None:
+    space.create(pod("web"))
+    wait_until_settled(space, 1)
+    ordered(moves, nodes, space.pods("web")[0], Method.COPY)
+    space.patch("Pod", "web", HELD)  # it is seen while it ends
+    stopped_at(moves, step)
+    space.delete("Pod", "web")
+    ended = moves.drive("m")
+    assert ended.status.phase is Phase.FAILED
+    assert ended.status.message == "the pod was deleted, not evicted: its copy goes, too"
+    space.patch("Pod", "web", FREE)
+    space.gone("Pod", "web")
+    assert space.list("Pod") == []
+
+
 @pytest.mark.real_only  # it needs a ResourceQuota
 def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     web: Space, moves: Moves, nodes: list[str]

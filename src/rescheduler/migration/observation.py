@@ -111,6 +111,13 @@ class StepContext:
         return None if original is None or is_terminating(original) else original
 
     @property
+    def was_deleted(self) -> bool:
+        """Whether a person or its owner deleted the original: no eviction, preemption or lost node did."""
+        original = self.original
+        is_ending = original is not None and is_terminating(original)
+        return is_ending and find_condition(original or {}, "DisruptionTarget").get("status") != "True"
+
+    @property
     def copy(self) -> Json | None:
         """The replacement that we made, if it is there."""
         for pod in self.seen.marked:

@@ -199,7 +199,7 @@ def _undo_copy(context: StepContext) -> list[Command]:
         return []
     # Without the original, a copy that has a node is the only pod there is; behind its gate it was never one.
     is_last = context.migration.status.method is Method.COPY and context.live_original is None
-    is_needed = is_last and copy["spec"].get("nodeName") and not has_finished(copy)
+    is_needed = is_last and not context.was_deleted and copy["spec"].get("nodeName") and not has_finished(copy)
     if controller_of(copy) is None and not is_needed:
         # A controller may have adopted it since; then it must not be deleted.
         return [commands.delete(copy, "the move is rolled back", as_seen=True)]

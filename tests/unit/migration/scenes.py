@@ -130,3 +130,10 @@ def scene(moving: PodMigration, *copies: Json, **seen: Any) -> StepContext:
 
 def leaving(body: Json) -> Json:
     return body | {"metadata": body["metadata"] | {"deletionTimestamp": format_instant(NOW)}}
+
+
+def evicted(body: Json) -> Json:
+    """Leaving by an eviction, not by a deletion."""
+    status = body["status"]
+    conditions = [*status["conditions"], {"type": "DisruptionTarget", "status": "True"}]
+    return leaving(body | {"status": status | {"conditions": conditions}})

@@ -12,7 +12,17 @@ from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
+from tests.unit.migration.scenes import (
+    budget,
+    copy_of,
+    deployment,
+    evicted,
+    leaving,
+    migration,
+    pod,
+    replica_set,
+    scene,
+)
 
 ROLLING = migration(step="RollBack")
 COPYING = migration(Method.COPY, "RollBack")
@@ -73,7 +83,7 @@ def test_a_copy_that_was_adopted_stays_and_stops_being_ours() -> None:
 
 
 def test_the_only_pod_that_is_left_stays() -> None:
-    for gone in (None, leaving(pod(owner=False))):
+    for gone in (None, evicted(pod(owner=False))):
         (command,) = todo(scene(COPYING, copy_of(), pod=gone))
         assert command.verb is Verb.PATCH
     (command,) = todo(scene(COPYING, copy_of(), pod=pod(owner=False)))

@@ -95,6 +95,7 @@ class GiveUp:
 
 Outlook = Done | Do | Wait | GiveUp
 POD_GONE = GiveUp("the pod is gone", retry=False)
+POD_DELETED = GiveUp("the pod was deleted, not evicted: its copy goes, too", retry=False)
 
 
 def do_all(todo: Iterable[Command]) -> Do | Done:

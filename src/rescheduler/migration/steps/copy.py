@@ -28,6 +28,7 @@ from rescheduler.migration.observation import (
     target_problem,
 )
 from rescheduler.migration.steps.common import (
+    POD_DELETED,
     POD_GONE,
     Do,
     Done,
@@ -47,6 +48,7 @@ from rescheduler.migration.steps.common import (
 from rescheduler.model import labels
 from rescheduler.model.json import Json, annotations_of
 from rescheduler.model.migration import MigrationStatus, ObjectReference
+from rescheduler.model.plan import Method
 
 _LONGEST_NAME = 63  # a pod's name becomes its host name
 _MOVED_BEFORE = re.compile(r"rescheduled-(?P<pod>.+)-(?P<time>[0-9]{10})")
@@ -155,6 +157,11 @@ class CopyPod(CreateCopy):
         return build_copy(context, kept, notes | record, spec)
 
 
+def _is_deleted(context: StepContext) -> bool:
+    """Whether the pod must not live on in its copy. A ReplicaSet replaces a deleted pod anyway."""
+    return context.migration.status.method is Method.COPY and context.was_deleted
+
+
 class Nominate(Step):
     """Nominates the copy to its target, which reserves its room there while it is still gated."""
 
@@ -189,6 +196,8 @@ class Land(Step):
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy is bound to the target."""
         copy, target = context.copy, context.migration.status.target
+        if _is_deleted(context):
+            return POD_DELETED
         if copy is None:
             return GiveUp("the copy is gone")
         node = copy["spec"].get("nodeName")
@@ -209,6 +218,8 @@ class AwaitReady(Step):
     def look(self, context: StepContext) -> Outlook:
         """Done when the copy could take over."""
         copy, controller, target = context.copy, context.seen.controller, context.migration.status.target
+        if _is_deleted(context):
+            return POD_DELETED
         if copy is None:
             return GiveUp("the copy is gone")
         if has_finished(copy) or is_terminating(copy):
@@ -242,6 +253,8 @@ class EvictOriginal(Step):
         original, copy = context.original, context.copy
         if original is None:
             return Done()
+        if _is_deleted(context):
+            return POD_DELETED
         if copy is None or has_finished(copy) or is_terminating(copy):
             return GiveUp("the copy is gone", retry=not is_terminating(original))
         if is_terminating(original):

@@ -19,7 +19,18 @@ from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from tests.support.pod_migrations import migration_spec, replace
-from tests.unit.migration.scenes import NOW, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
+from tests.unit.migration.scenes import (
+    NOW,
+    budget,
+    copy_of,
+    deployment,
+    evicted,
+    leaving,
+    migration,
+    pod,
+    replica_set,
+    scene,
+)
 
 MOVING = migration()
 COPYING = migration(Method.COPY)
@@ -288,9 +299,19 @@ def test_the_next_attempt_takes_another_name() -> None:
     assert first != second  # though within the same second
 
 
+@pytest.mark.parametrize("step", ["Land", "AwaitReady", "EvictOriginal"])
+def test_a_pod_that_is_deleted_during_its_copy_stays_deleted(step: str) -> None:
+    deleted = leaving(pod(owner=False))
+    status = Lifecycle().advance(scene(migration(Method.COPY, step), copy_of(), pod=deleted)).status
+    assert (status.step, status.retry_time) == ("RollBack", None)
+    assert status.message == "the pod was deleted, not evicted: its copy goes, too"
+    rolling = Lifecycle().advance(scene(migration(Method.COPY, "RollBack"), copy_of(), pod=deleted))
+    assert [(each.verb, each.name) for each in rolling.commands] == [(Verb.DELETE, "copy")]
+
+
 @pytest.mark.parametrize("finalizers", [[], ["example.com/hold"]])
 def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(finalizers: list[str]) -> None:
-    ending = leaving(pod(finalizers=finalizers))
+    ending = evicted(pod(finalizers=finalizers))
     life = Lifecycle(MigrationSettings(timeout=1.0))
     decision = life.advance(scene(migration(step="AwaitGone"), adopted(), pod=ending))
     assert decision.status.step == "AwaitGone"
