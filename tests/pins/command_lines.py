@@ -88,6 +88,7 @@ _PLANS: dict[str, list[str]] = {
         "-o json --config {configs}/every-strategy.yaml",
         "-o json --config {configs}/limits.yaml",
     ],
+    "unknown": ["-o json --strategy NodeMaintenance"],
 }
 """By cluster, the flags of each plan."""
 
@@ -143,6 +144,7 @@ _EXPLAINED: dict[str, list[str]] = {
         )
     ],
     "rolled-3": ["w05-5d4f-00 -o json --config {configs}/every-strategy.yaml"],
+    "unknown": ["known -o wide --strategy NodeMaintenance"],
 }
 """By cluster, the pod and the flags of each explanation."""
 
