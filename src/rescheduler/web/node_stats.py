@@ -22,7 +22,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import ClusterLoad
-from rescheduler.model.policy import Policy, Utilization
+from rescheduler.model.policy import Policy, ThresholdMode, Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import MeasuredUsage, WorkloadKey
 from rescheduler.planning.columns import CAP, PODS, Floats, Indexes, Ints, Mask
@@ -105,6 +105,12 @@ class ThresholdRules:
         """The rows of `counted` among `resources`."""
         return [self.resources.index(name) for name in self.counted]
 
+    @cached_property
+    def relative(self) -> bool:
+        """Whether any threshold is above a mean, which changes with every pod."""
+        every = (self.policy.node_thresholds, *(pool.thresholds for pool in self.policy.node_pools))
+        return any(each.mode is ThresholdMode.DEVIATION for each in every)
+
 
 class NodeInfo(NamedTuple):
     """What the map shows of a node besides its usage."""
@@ -180,6 +186,26 @@ class NodeTable:
             pool=_number_texts([each.pool for each in infos]),
         )
 
+    def percent_by_pool(self, used: Ints) -> Floats:
+        """[C, 1 + pools]: per cent above which nodes of no pool, then of each pool, are hot."""
+        rows = self.rules.rows
+        use = NodeUse(self.rules.counted, self.capacity[rows], used[rows], self.in_mean)
+        return percent_by_pool(self.rules.policy, self.pool_number, use)
+
+    def limit(self, percent: Floats) -> Ints:
+        """[C, N]: the most that each node may use without being hot."""
+        return limit_of(self.capacity[self.rules.rows], percent[:, self.pool_number + 1])
+
+    @cached_property
+    def absolute_percent(self) -> Floats:
+        """The same where no threshold depends on usage: computed once."""
+        return self.percent_by_pool(self.capacity)
+
+    @cached_property
+    def absolute_limit(self) -> Ints:
+        """The limit of these."""
+        return self.limit(self.absolute_percent)
+
 
 def _number_texts(texts: Sequence[str]) -> Numbered:
     """Number each text among the distinct ones, which are sorted."""
@@ -211,16 +237,14 @@ class NodeStats:
     @cached_property
     def _percent_by_pool(self) -> Floats:
         """[C, 1 + pools]: the same as an array."""
-        table, rules = self.table, self.table.rules
-        use = NodeUse(rules.counted, table.capacity[rules.rows], self.used[rules.rows], table.in_mean)
-        return percent_by_pool(rules.policy, table.pool_number, use)
+        return self.table.percent_by_pool(self.used) if self.table.rules.relative else self.table.absolute_percent
 
     @cached_property
     def over(self) -> Mask:
         """[C, N]: whether usage is above the threshold."""
-        table, rows = self.table, self.table.rules.rows
-        limit = limit_of(table.capacity[rows], self._percent_by_pool[:, table.pool_number + 1])
-        found: Mask = self.used[rows] > limit
+        table = self.table
+        limit = table.limit(self._percent_by_pool) if table.rules.relative else table.absolute_limit
+        found: Mask = self.used[table.rules.rows] > limit
         return found
 
     @cached_property
